@@ -1,0 +1,273 @@
+"""The Transformer: one layer, no positions, no biases, and one forward pass that shows everything.
+
+The layer is the encoder layer of Vaswani et al. 2017, "Attention Is All You Need", section 3, with the
+norm, if any, before each sublayer (Xiong et al. 2020). The forward pass takes a *multiplicity* for each
+position: attending to a token n times is attending to it once with ln n added to its score, because
+n·exp(s) = exp(s + ln n). Multiplicity 0 adds ln 0 = −∞ and is the mask.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from toy_transformer.task import CLS, FIRST_LETTER, PAD, Task, Tokenizer
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """The sizes and options of a model. Raises `ValueError` for one that cannot be.
+
+    `embedding_init`, `attention_output_init` and `feed_forward_output_init` are None for torch's own
+    initialization. "linear_like" draws the embeddings as torch draws the weights of a linear map;
+    "output_fan_out" scales an output map's weights by the number of its outputs.
+    """
+
+    task: Task = Task()
+    hidden_size: int = 2
+    num_attention_heads: int = 2
+    attention_head_size: int = 1
+    feed_forward_size: int = 2
+    attend_cls: bool = False
+    norm: Literal["layer", "rms"] | None = None
+    dropout: float = 0.0
+    embedding_init: Literal["linear_like"] | None = None
+    attention_output_init: Literal["output_fan_out"] | None = None
+    feed_forward_output_init: Literal["output_fan_out"] | None = None
+
+    def __post_init__(self):
+        for name in ("hidden_size", "num_attention_heads", "attention_head_size", "feed_forward_size"):
+            size = getattr(self, name)
+            if not isinstance(size, int) or size < 1:
+                raise ValueError(f"{name}={size!r}: expected a whole number of at least 1")
+        for name, allowed in _OPTIONS.items():
+            if getattr(self, name) not in allowed:
+                raise ValueError(f"{name}={getattr(self, name)!r}: expected one of {allowed}")
+        if not 0 <= self.dropout < 1:
+            raise ValueError(f"dropout={self.dropout!r}: expected a probability from 0 up to, but not, 1")
+
+
+_OPTIONS = {
+    "norm": (None, "layer", "rms"),
+    "embedding_init": (None, "linear_like"),
+    "attention_output_init": (None, "output_fan_out"),
+    "feed_forward_output_init": (None, "output_fan_out"),
+}
+
+
+@dataclass(frozen=True)
+class Trace:
+    """Everything that one forward pass computes, in the order in which it is computed.
+
+    `token` and `key` count the positions of a string, CLS first. `query` counts those whose new
+    embedding was asked for: all of them, or the first few. `#batch` is 1 where all strings share a value. `*model` is
+    there only where several models are stacked.
+    """
+
+    token_ids: Int[Tensor, "#batch token"]
+    multiplicity: Float[Tensor, "batch token"]
+    embeddings: Float[Tensor, "*model #batch token hidden"]
+    Q: Float[Tensor, "*model #batch head query head_size"]
+    K: Float[Tensor, "*model #batch head key head_size"]
+    V: Float[Tensor, "*model #batch head key head_size"]
+    attention_scores: Float[Tensor, "*model batch head query key"]
+    attention_weights: Float[Tensor, "*model batch head query key"]
+    attention_values: Float[Tensor, "*model batch head query head_size"]
+    attention_output: Float[Tensor, "*model batch query hidden"]
+    attention_output_hidden_states: Float[Tensor, "*model batch query hidden"]
+    feed_forward_output: Float[Tensor, "*model batch query hidden"]
+    transformed_embeddings: Float[Tensor, "*model batch query hidden"]
+    output_logits: Float[Tensor, "*model batch"]
+
+
+def attention(
+    Q: Float[Tensor, "*model #batch head query head_size"],
+    K: Float[Tensor, "*model #batch head key head_size"],
+    V: Float[Tensor, "*model #batch head key head_size"],
+    multiplicity: Float[Tensor, "batch key"],
+    dropout: nn.Module = nn.Identity(),
+) -> tuple[
+    Float[Tensor, "*model batch head query key"],
+    Float[Tensor, "*model batch head query key"],
+    Float[Tensor, "*model batch head query head_size"],
+]:
+    """Scaled dot-product attention (Vaswani et al. 2017, equation 1) to tokens with multiplicities.
+
+    Returns the scores, the weights and the weighted sums of the values. A key of multiplicity 0 has
+    score −∞ and weight 0; where all multiplicities are 0 the weights are not a number.
+    """
+    # The float64 logarithm is rounded to the same float32 on every machine.
+    log_multiplicity = multiplicity.double().log().to(Q.dtype)
+    scores = Q @ K.mT / math.sqrt(Q.shape[-1]) + log_multiplicity[:, None, None, :]
+    weights = scores.softmax(dim=-1)
+    return scores, weights, dropout(weights) @ V
+
+
+class Linear(nn.Linear):
+    """A linear map without bias, initialized as torch's own; its weight may be stacked for several models."""
+
+    def __init__(self, in_features: int, out_features: int):
+        super().__init__(in_features, out_features, bias=False)
+
+    def forward(self, x: Float[Tensor, "*model batch token in"]) -> Float[Tensor, "*model batch token out"]:
+        return (x.flatten(-3, -2) @ self.weight.mT).unflatten(-2, x.shape[-3:-1])
+
+
+class Norm(nn.Module):
+    """Layer norm (Ba et al. 2016) or RMS norm (Zhang and Sennrich 2019), without bias, or nothing."""
+
+    def __init__(self, kind: Literal["layer", "rms"] | None, hidden_size: int):
+        super().__init__()
+        self.kind = kind
+        if kind:
+            self.weight = nn.Parameter(torch.ones(hidden_size))
+
+    def forward(self, x: Float[Tensor, "*model batch token hidden"]) -> Float[Tensor, "*model batch token hidden"]:
+        if self.kind is None:
+            return x
+        normalize = nn.functional.layer_norm if self.kind == "layer" else nn.functional.rms_norm
+        return normalize(x, x.shape[-1:]) * self.weight[..., None, None, :]
+
+
+class SelfAttentionBlock(nn.Module):
+    """Multi-head attention and feed-forward, each added to what went in (a residual connection)."""
+
+    def __init__(self, config: ModelConfig):
+        super().__init__()
+        heads_size = config.num_attention_heads * config.attention_head_size
+        self.head_shape = (config.num_attention_heads, config.attention_head_size)
+        self.W_Q = Linear(config.hidden_size, heads_size)
+        self.W_K = Linear(config.hidden_size, heads_size)
+        self.W_V = Linear(config.hidden_size, heads_size)
+        self.W_O = Linear(heads_size, config.hidden_size)
+        self.W_in = Linear(config.hidden_size, config.feed_forward_size)
+        self.W_out = Linear(config.feed_forward_size, config.hidden_size)
+        self.attention_norm = Norm(config.norm, config.hidden_size)
+        self.feed_forward_norm = Norm(config.norm, config.hidden_size)
+        self.dropout = nn.Dropout(config.dropout)
+
+    def split_heads(
+        self, x: Float[Tensor, "*model batch token heads_size"]
+    ) -> Float[Tensor, "*model batch head token head_size"]:
+        return x.unflatten(-1, self.head_shape).transpose(-3, -2)
+
+    def forward(
+        self,
+        hidden_states: Float[Tensor, "*model #batch token hidden"],
+        multiplicity: Float[Tensor, "batch token"],
+        num_queries: int | None = None,
+    ) -> dict[str, Tensor]:
+        """Returns the fields of a `Trace` from `Q` to `transformed_embeddings`."""
+        normed = self.attention_norm(hidden_states)
+        Q = self.split_heads(self.W_Q(normed[..., :num_queries, :]))
+        K = self.split_heads(self.W_K(normed))
+        V = self.split_heads(self.W_V(normed))
+        scores, weights, values = attention(Q, K, V, multiplicity, self.dropout)
+        attention_output = self.W_O(values.transpose(-3, -2).flatten(-2))
+        after_attention = hidden_states[..., :num_queries, :] + self.dropout(attention_output)
+
+        activation = nn.functional.gelu(self.W_in(self.feed_forward_norm(after_attention)))
+        feed_forward_output = self.W_out(self.dropout(activation))
+        return dict(
+            Q=Q,
+            K=K,
+            V=V,
+            attention_scores=scores,
+            attention_weights=weights,
+            attention_values=values,
+            attention_output=attention_output,
+            attention_output_hidden_states=after_attention,
+            feed_forward_output=feed_forward_output,
+            transformed_embeddings=after_attention + self.dropout(feed_forward_output),
+        )
+
+
+class Transformer(nn.Module):
+    """Says whether a string contains all required letters: a positive logit means yes.
+
+    The same configuration and seed always give the same weights; the global random state is left alone.
+    """
+
+    def __init__(self, config: ModelConfig = ModelConfig(), seed: int = 0):
+        super().__init__()
+        self.config = config
+        self.tokenizer = Tokenizer(config.task.letters)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            vocabulary_size = len(self.tokenizer.vocabulary)
+            self.embedding = nn.Embedding(vocabulary_size, config.hidden_size, padding_idx=PAD)
+            self.self_attention_block = SelfAttentionBlock(config)
+            self.classifier = Linear(config.hidden_size, 1)
+            self._initialize()
+        self.dropout = nn.Dropout(config.dropout)
+
+    @torch.no_grad()
+    def _initialize(self):
+        # A = √5 makes the bound 1/√fan, as in torch's own initialization of linear maps.
+        kaiming_uniform = nn.init.kaiming_uniform_
+        if self.config.embedding_init == "linear_like":
+            kaiming_uniform(self.embedding.weight, a=math.sqrt(5))
+        self.embedding.weight[PAD] = 0
+        if self.config.attention_output_init == "output_fan_out":
+            kaiming_uniform(self.self_attention_block.W_O.weight, a=math.sqrt(5), mode="fan_out")
+        if self.config.feed_forward_output_init == "output_fan_out":
+            kaiming_uniform(self.self_attention_block.W_out.weight, a=math.sqrt(5), mode="fan_out")
+
+    def forward(
+        self,
+        token_ids: Int[Tensor, "#batch token"],
+        multiplicity: Float[Tensor, "batch token"] | None = None,
+        num_queries: int | None = None,
+    ) -> Trace:
+        """Computes a `Trace` of strings given as token ids, CLS first.
+
+        `multiplicity` says how often each token occurs; None means once each. `num_queries` limits the
+        computation to the first few positions; the logit needs the first, CLS, alone. With dropout, the
+        copies that one multiplicity stands for are dropped or kept together.
+        """
+        if multiplicity is None:
+            multiplicity = torch.ones(token_ids.shape, dtype=self.embedding.weight.dtype)
+        if self.config.dropout:
+            token_ids = token_ids.expand(multiplicity.shape)
+        multiplicity = self._mask(token_ids, multiplicity)
+        embeddings = self.dropout(self.embedding.weight[..., token_ids, :])
+        block = self.self_attention_block(embeddings, multiplicity, num_queries)
+        output_logits = self.classifier(block["transformed_embeddings"][..., :1, :])[..., 0, 0]
+        return Trace(
+            token_ids=token_ids,
+            multiplicity=multiplicity,
+            embeddings=embeddings,
+            output_logits=output_logits,
+            **block,
+        )
+
+    def _mask(
+        self, token_ids: Int[Tensor, "#batch token"], multiplicity: Float[Tensor, "batch token"]
+    ) -> Float[Tensor, "batch token"]:
+        masked = token_ids == PAD
+        if not self.config.attend_cls:
+            masked = masked | (token_ids == CLS)
+        return multiplicity.masked_fill(masked, 0)
+
+    @torch.no_grad()
+    def trace(self, strings: Sequence[str]) -> Trace:
+        """Computes a `Trace` of strings such as ["baac", "ab{100}"]; raises `ValueError` for bad ones.
+
+        Each written letter is one position: `aa` is two, `a{100}` is one with multiplicity 100.
+        """
+        token_ids, multiplicities = self.tokenizer.encode_spans(strings)
+        dtype = self.embedding.weight.dtype
+        return self(torch.tensor(token_ids), torch.tensor(multiplicities, dtype=dtype))
+
+
+def from_counts(
+    counts: Int[Tensor, "batch letter"], dtype: torch.dtype = torch.float32
+) -> tuple[Int[Tensor, "1 token"], Float[Tensor, "batch token"]]:
+    """Turns letter counts into what a model takes: CLS and each letter once, with multiplicities."""
+    num_letters = counts.shape[1]
+    token_ids = torch.tensor([[CLS, *range(FIRST_LETTER, FIRST_LETTER + num_letters)]])
+    return token_ids, nn.functional.pad(counts.to(dtype), (1, 0), value=1.0)

@@ -1,0 +1,192 @@
+"""The question, and three ways to write down a string: letters, token ids, letter counts.
+
+The question: does a string over the letters a, b, c contain at least one `a` and at least one `b`?
+
+    "aac"   token ids [0, 2, 2, 4]      counts (2, 0, 1)   answer 0
+    "baac"  token ids [0, 3, 2, 2, 4]   counts (2, 1, 1)   answer 1
+
+`x{n}` stands for n times x: "ab{100}" is one a and a hundred b.
+"""
+
+import operator
+import re
+import reprlib
+from collections import Counter
+from collections.abc import Container, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from string import ascii_lowercase
+
+CLS, PAD, FIRST_LETTER = 0, 1, 2
+SPECIAL_TOKENS = ("CLS", "PAD")
+
+MAX_LENGTH = 10**18
+"""The longest string that letter counts may stand for: its length fits in 64 bits."""
+
+MAX_TOKENS = 10_000
+"""The longest string that is written out as one token for each letter."""
+
+
+def contains_all(string: Container[str], required: str = "ab") -> bool:
+    """Say whether every required letter occurs in the string, written out or in short form."""
+    return all(letter in string for letter in required)
+
+
+@dataclass(frozen=True)
+class Task:
+    """Which letters there are, and which of them a string must contain to be answered with 1.
+
+    Raises `ValueError` unless `letters` are distinct lower-case letters in alphabetical order and
+    `required` is a non-empty choice of them, in alphabetical order too.
+    """
+
+    letters: str = "abc"
+    required: str = "ab"
+
+    def __post_init__(self):
+        for name, value, allowed in [
+            ("letters", self.letters, ascii_lowercase),
+            ("required", self.required, self.letters),
+        ]:
+            if not isinstance(value, str) or not value or "".join(sorted(set(value) & set(allowed))) != value:
+                raise ValueError(
+                    f"{name}={value!r}: expected one or more of {allowed!r}, in alphabetical order, none twice"
+                )
+
+
+@dataclass(frozen=True)
+class Tokenizer:
+    """Turns strings into token ids or letter counts, and back. Raises `ValueError` for bad input."""
+
+    letters: str = "abc"
+
+    @property
+    def vocabulary(self) -> tuple[str, ...]:
+        """The name of each token, at the index that is its id: CLS, PAD, then the letters."""
+        return SPECIAL_TOKENS + tuple(self.letters)
+
+    def parse(self, string: str) -> list[tuple[str, int]]:
+        """Read the notation: "ab{100}" gives [("a", 1), ("b", 100)]."""
+        if not isinstance(string, str):
+            raise ValueError(f"expected a string such as 'ab{{100}}c', found {reprlib.repr(string)}")
+        spans, position = [], 0
+        while position < len(string) or not spans:
+            letter = self._letter_at(string, position)
+            count, position = _count_at(string, position + 1)
+            spans.append((letter, count))
+        if sum(count for _, count in spans) > MAX_LENGTH:
+            raise _error(string, len(string), f"at most {MAX_LENGTH:,} letters", "more")
+        return spans
+
+    def _letter_at(self, string: str, position: int) -> str:
+        if string[position : position + 1] not in tuple(self.letters):
+            raise _error(string, position, f"one of the letters {', '.join(self.letters)}")
+        return string[position]
+
+    def counts(self, string: str) -> tuple[int, ...]:
+        """Count each letter: "ab{100}" gives (1, 100, 0)."""
+        total: Counter[str] = Counter()
+        for letter, count in self.parse(string):
+            total[letter] += count
+        return tuple(total[letter] for letter in self.letters)
+
+    def short_form(self, counts: Iterable[int]) -> str:
+        """Write letter counts as one canonical string: (2, 1, 30) gives "a{2}bc{30}"."""
+        counts = _whole_numbers(counts)
+        if len(counts) != len(self.letters) or min(counts) < 0 or not 1 <= sum(counts) <= MAX_LENGTH:
+            raise ValueError(
+                f"counts {reprlib.repr(counts)}: expected {len(self.letters)} numbers, "
+                f"none negative, with a sum from 1 to {MAX_LENGTH:,}"
+            )
+        return "".join(
+            letter if count == 1 else f"{letter}{{{count}}}"
+            for letter, count in zip(self.letters, counts, strict=True)
+            if count
+        )
+
+    def ids(self, letters: Iterable[str]) -> list[int]:
+        """Give the token id of each letter."""
+        return [FIRST_LETTER + self.letters.index(letter) for letter in letters]
+
+    def encode(self, string: str) -> list[int]:
+        """Write a string as token ids, CLS first: "aac" gives [0, 2, 2, 4]."""
+        spans = self.parse(string)
+        length = sum(count for _, count in spans)
+        if length > MAX_TOKENS:
+            raise ValueError(
+                f"{reprlib.repr(string)} has {length:,} letters: expected at most {MAX_TOKENS:,} "
+                "where each letter becomes a token; letter counts have no such limit"
+            )
+        return [CLS, *(token for letter, count in spans for token in self.ids(letter) * count)]
+
+    def encode_batch(self, strings: Sequence[str]) -> list[list[int]]:
+        """Write several strings as rows of equal length, padded with PAD on the right."""
+        return _padded([self.encode(string) for string in _several(strings)], PAD)
+
+    def encode_spans(self, strings: Sequence[str]) -> tuple[list[list[int]], list[list[int]]]:
+        """Write each `x` and each `x{n}` as one token; give the token ids and their multiplicities.
+
+        ["ab{100}"] gives [[0, 2, 3]] and [[1, 1, 100]]. Rows are padded with PAD, of multiplicity 1.
+        """
+        spans = [self.parse(string) for string in _several(strings)]
+        ids = [[CLS, *self.ids(letter for letter, _ in row)] for row in spans]
+        multiplicities = [[1, *(count for _, count in row)] for row in spans]
+        return _padded(ids, PAD), _padded(multiplicities, 1)
+
+    def decode(self, token_ids: Iterable[int]) -> str:
+        """Turn token ids back into letters: [0, 2, 2, 4, 1] gives "aac"."""
+        ids = _whole_numbers(token_ids)
+        length = ids.index(PAD) if PAD in ids else len(ids)
+        for position, token in enumerate(ids):
+            allowed = _allowed_ids(position, length, len(self.vocabulary))
+            if token not in allowed:
+                names = ", ".join(f"{i} ({self.vocabulary[i]})" for i in allowed)
+                raise _error(ids, position, names)
+        if length < 2:
+            raise _error(ids, length, "a letter's id")
+        return "".join(self.vocabulary[token] for token in ids[1:length])
+
+
+def _several(strings: Sequence[str]) -> Sequence[str]:
+    if isinstance(strings, str) or not isinstance(strings, Sequence) or not strings:
+        raise ValueError(f"expected a list of strings such as ['aac', 'baac'], found {reprlib.repr(strings)}")
+    return strings
+
+
+def _padded(rows: list[list[int]], fill: int) -> list[list[int]]:
+    return [list(row) for row in zip(*zip_longest(*rows, fillvalue=fill), strict=True)]
+
+
+def _count_at(string: str, position: int) -> tuple[int, int]:
+    """Read an optional `{n}`; give the count and the position behind it."""
+    if string[position : position + 1] != "{":
+        return 1, position
+    digits = re.compile("[0-9]*").match(string, position + 1)
+    # The number of digits is looked at first: Python refuses to read numbers of thousands of digits.
+    number = digits.group().lstrip("0")
+    if not number or len(number) > len(str(MAX_LENGTH)) or int(number) > MAX_LENGTH:
+        raise _error(string, position + 1, f"a whole number from 1 to {MAX_LENGTH:,}")
+    if string[digits.end() : digits.end() + 1] != "}":
+        raise _error(string, digits.end(), "'}'" if digits.end() == len(string) else "a digit or '}'")
+    return int(number), digits.end() + 1
+
+
+def _allowed_ids(position: int, length: int, vocabulary_size: int) -> range:
+    if position == 0:
+        return range(CLS, CLS + 1)
+    if position < length:
+        return range(FIRST_LETTER, vocabulary_size)
+    return range(PAD, PAD + 1)
+
+
+def _whole_numbers(values: Iterable[int]) -> list[int]:
+    try:
+        return [operator.index(value) for value in values]
+    except TypeError:
+        raise ValueError(f"expected whole numbers, found {reprlib.repr(values)}") from None
+
+
+def _error(text: str | list[int], position: int, expected: str, found: str | None = None) -> ValueError:
+    if found is None:
+        found = repr(text[position]) if position < len(text) else "the end"
+    return ValueError(f"{reprlib.repr(text)}, position {position}: expected {expected}, found {found}")

@@ -1,0 +1,178 @@
+"""Trains many initializations of one model side by side, on the same batches, each stopping by its own rule.
+
+The weights of all models are stacked along a leading dimension that the forward pass carries along, so
+that a training step costs about as much for eight models as for one.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.func import functional_call, stack_module_state
+from torch.nn.functional import binary_cross_entropy_with_logits
+from torch.optim.lr_scheduler import LinearLR
+
+from toy_transformer.data import Batch
+from toy_transformer.model import ModelConfig, Transformer, from_counts
+
+Weights = dict[str, Tensor]
+"""The parameters of a model by name."""
+
+OnEpoch = Callable[[int, int, float, float], None]
+"""Is told the seed, the epoch, the training loss and the validation loss."""
+
+
+@dataclass(frozen=True)
+class TrainingConfig:
+    """The optimizer's settings and the stopping rule.
+
+    The learning rate falls linearly to `final_learning_rate` over `max_epochs`. From `first_stop_epoch`
+    on, training stops when the validation loss is below `target_loss`, or when it has not been the least
+    seen since then for `patience` epochs in a row.
+    """
+
+    learning_rate: float = 1e-2
+    final_learning_rate: float = 5e-3
+    max_epochs: int = 30
+    first_stop_epoch: int = 5
+    target_loss: float = 0.05
+    patience: int = 3
+
+
+@dataclass(frozen=True)
+class TrainedModel:
+    """A model with the history of its training.
+
+    `train_losses` and `validation_losses` have an entry for each epoch from 1 on: the sum over the batches
+    of batch size × mean loss. `weights` has one more, for epoch 0, the untrained model.
+    """
+
+    config: ModelConfig
+    seed: int
+    train_losses: list[float]
+    validation_losses: list[float]
+    weights: list[Weights]
+
+    @property
+    def best_epoch(self) -> int:
+        """The epoch of the least validation loss; the earliest if there are several."""
+        return 1 + self.validation_losses.index(min(self.validation_losses))
+
+    @property
+    def model(self) -> Transformer:
+        """The model at the best epoch."""
+        return self.model_at(self.best_epoch)
+
+    def model_at(self, epoch: int) -> Transformer:
+        """The model after an epoch, 0 for untrained. Raises `ValueError` for one that was not trained."""
+        if epoch not in range(len(self.weights)):
+            raise ValueError(f"epoch={epoch!r}: expected a whole number from 0 to {len(self.weights) - 1}")
+        model = Transformer(self.config, self.seed)
+        model.load_state_dict(self.weights[epoch])
+        return model.eval().requires_grad_(False)
+
+    def has_finished(self, rule: TrainingConfig) -> bool:
+        """Say whether training stops after the epochs so far."""
+        losses = self.validation_losses[rule.first_stop_epoch - 1 :]
+        if len(self.validation_losses) >= rule.max_epochs:
+            return True
+        if not losses:
+            return False
+        return losses[-1] < rule.target_loss or len(losses) - 1 - losses.index(min(losses)) >= rule.patience
+
+
+def train(
+    config: ModelConfig,
+    seeds: Sequence[int],
+    training_epochs: Iterator[Iterable[Batch]],
+    validation: Sequence[Batch],
+    training_config: TrainingConfig = TrainingConfig(),
+    on_epoch: OnEpoch | None = None,
+) -> list[TrainedModel]:
+    """Train one model for each seed; give them in the order of the seeds.
+
+    `training_epochs` gives the batches of one epoch after another, and is read only as far as needed.
+    """
+    models = [Transformer(config, seed) for seed in seeds]
+    trained = [TrainedModel(config, model_seed, [], [], [_copy(m)]) for model_seed, m in zip(seeds, models, strict=True)]
+    running = list(trained)
+    with one_thread():
+        stack = _Stack(models, training_config)
+        while running:
+            train_losses = _total(stack.step(batch) for batch in next(training_epochs))
+            validation_losses = _total(stack.evaluate(batch) for batch in validation)
+            stack.scheduler.step()
+            for i, model in enumerate(running):
+                model.train_losses.append(train_losses[i].item())
+                model.validation_losses.append(validation_losses[i].item())
+                model.weights.append({name: weight[i].detach().clone() for name, weight in stack.weights.items()})
+                if on_epoch:
+                    on_epoch(model.seed, len(model.train_losses), model.train_losses[-1], model.validation_losses[-1])
+            keep = [i for i, model in enumerate(running) if not model.has_finished(training_config)]
+            running = [running[i] for i in keep]
+            stack.keep(keep)
+    return trained
+
+
+class _Stack:
+    """The models that are still being trained: their weights, stacked, and the optimizer of all."""
+
+    def __init__(self, models: list[Transformer], config: TrainingConfig):
+        self.template = models[0].train()
+        self.weights, _ = stack_module_state(models)
+        self.optimizer = torch.optim.AdamW(self.weights.values(), lr=config.learning_rate, fused=True)
+        end = config.final_learning_rate / config.learning_rate
+        self.scheduler = LinearLR(self.optimizer, 1.0, end, total_iters=config.max_epochs)
+
+    def losses(self, batch: Batch) -> Float[Tensor, "model"]:
+        """The mean loss over a batch, for each model."""
+        inputs = (*from_counts(batch.counts), 1)
+        logits = functional_call(self.template, self.weights, inputs).output_logits
+        labels = batch.labels.to(logits.dtype).expand_as(logits)
+        return binary_cross_entropy_with_logits(logits, labels, reduction="none").mean(dim=-1)
+
+    def step(self, batch: Batch) -> Float[Tensor, "model"]:
+        """Take one optimizer step; give batch size × mean loss before it, for each model."""
+        losses = self.losses(batch)
+        self.optimizer.zero_grad()
+        losses.sum().backward()
+        self.optimizer.step()
+        return losses.detach() * len(batch.labels)
+
+    @torch.no_grad()
+    def evaluate(self, batch: Batch) -> Float[Tensor, "model"]:
+        """Give batch size × mean loss, for each model."""
+        self.template.eval()
+        losses = self.losses(batch)
+        self.template.train()
+        return losses * len(batch.labels)
+
+    def keep(self, indices: list[int]):
+        """Drop all other models, and what the optimizer remembers of them."""
+        for weight in self.weights.values():
+            weight.data, weight.grad = weight.data[indices], None
+            memory = self.optimizer.state[weight]
+            for name in ("exp_avg", "exp_avg_sq"):
+                memory[name] = memory[name][indices]
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Compute with one thread: tensors this small are slower with more."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _copy(model: Transformer) -> Weights:
+    return {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
+
+
+def _total(losses: Iterator[Float[Tensor, "model"]]) -> Float[Tensor, "model"]:
+    return torch.stack(list(losses)).double().sum(dim=0)
