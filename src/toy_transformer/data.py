@@ -59,6 +59,11 @@ class VariableLengthStrings:
         if not self.alpha > 0:
             raise ValueError(f"alpha={self.alpha}: expected a positive number")
 
+    @property
+    def num_strings(self) -> int:
+        """How many strings an epoch has: those of its whole batches."""
+        return self.epoch_size // self.batch_size * self.batch_size
+
     def epochs(self) -> Iterator[tuple[Batch, ...]]:
         """Give the batches of one epoch after another, without end."""
         seed = self.seed

@@ -83,6 +83,13 @@ class Trace:
     transformed_embeddings: Float[Tensor, "*model batch query hidden"]
     output_logits: Float[Tensor, "*model batch"]
 
+    @property
+    def cls_path(self) -> Float[Tensor, "*model batch 3 hidden"]:
+        """CLS as embedded, after attention, and after feed-forward."""
+        after_attention, at_end = self.attention_output_hidden_states, self.transformed_embeddings
+        at_start = self.embeddings.expand(*after_attention.shape[:-2], *self.embeddings.shape[-2:])
+        return torch.stack([states[..., 0, :] for states in (at_start, after_attention, at_end)], dim=-2)
+
 
 def attention(
     Q: Float[Tensor, "*model #batch head query head_size"],

@@ -98,11 +98,11 @@ class Tokenizer:
                 f"counts {reprlib.repr(counts)}: expected {len(self.letters)} numbers, "
                 f"none negative, with a sum from 1 to {MAX_LENGTH:,}"
             )
-        return "".join(
-            letter if count == 1 else f"{letter}{{{count}}}"
-            for letter, count in zip(self.letters, counts, strict=True)
-            if count
-        )
+        return "".join(self.span(letter, count) for letter, count in zip(self.letters, counts, strict=True) if count)
+
+    def span(self, letter: str, count: int) -> str:
+        """Write one letter and its count: ("a", 1) gives "a", ("a", 2) gives "a{2}"."""
+        return letter if count == 1 else f"{letter}{{{count}}}"
 
     def ids(self, letters: Iterable[str]) -> list[int]:
         """Give the token id of each letter."""

@@ -97,7 +97,9 @@ def train(
     `training_epochs` gives the batches of one epoch after another, and is read only as far as needed.
     """
     models = [Transformer(config, seed) for seed in seeds]
-    trained = [TrainedModel(config, model_seed, [], [], [_copy(m)]) for model_seed, m in zip(seeds, models, strict=True)]
+    trained = [
+        TrainedModel(config, model_seed, [], [], [_copy(m)]) for model_seed, m in zip(seeds, models, strict=True)
+    ]
     running = list(trained)
     with one_thread():
         stack = _Stack(models, training_config)

@@ -1,0 +1,186 @@
+"""Checks for the exercises of the notebooks.
+
+Each takes the reader's answer and gives a sentence: that it is right, or what is probably wrong with it.
+The right answers are computed, never stored. `None` is an answer not given yet.
+"""
+
+import copy
+import math
+from collections.abc import Callable, Sequence
+from functools import wraps
+
+import torch
+
+from toy_transformer.model import Transformer
+from toy_transformer.task import Tokenizer, contains_all
+
+OPEN = "Not answered yet: put your answer in place of None and run the cell again."
+
+
+def _check(judge: Callable[..., str | None]) -> Callable[..., str]:
+    """Turn a function that names a mistake, or gives None for a right answer, into a check."""
+
+    @wraps(judge)
+    def check(answer, *context) -> str:
+        if answer is None:
+            return OPEN
+        try:
+            mistake = judge(answer, *context)
+        except (TypeError, ValueError, OverflowError) as error:
+            mistake = f"this answer cannot be read: {error}"
+        return "Right!" if mistake is None else f"Not yet: {mistake}"
+
+    return check
+
+
+@_check
+def check_encoding(token_ids: Sequence[int], string: str) -> str | None:
+    """Notebook 01: write a string as token ids."""
+    right = Tokenizer().encode(string)
+    token_ids = list(token_ids)
+    if token_ids == right:
+        return None
+    if token_ids == right[1:]:
+        return "every string starts with the token CLS, whose id is 0."
+    if token_ids[1:] == [token - 2 for token in right[1:]]:
+        return "ids 0 and 1 are taken by CLS and PAD; the letters begin with 2."
+    if len(token_ids) < len(right):
+        return "some tokens are missing. {2} means that the letter before it occurs twice."
+    return f"an id is wrong. Decoded, your answer reads {Tokenizer().decode(token_ids)!r}."
+
+
+@_check
+def check_logit(logit: float, model: Transformer, string: str) -> str | None:
+    """Notebook 01: compute a logit from the transformed CLS."""
+    trace = model.trace([string])
+    transformed, embedded = trace.transformed_embeddings[0, 0], trace.embeddings[0, 0]
+    classifier = model.classifier.weight[0]
+    logit = float(logit)
+    if math.isclose(logit, transformed @ classifier, abs_tol=0.02):
+        return None
+    if math.isclose(logit, embedded @ classifier, abs_tol=0.02):
+        return "this is the logit of CLS as it was embedded. Take it as the block has transformed it."
+    if math.isclose(logit, transformed.sum(), abs_tol=0.02):
+        return "each of the two numbers is to be multiplied by the classifier's before they are added."
+    return "multiply first number by first number and second by second, and add the two products."
+
+
+@_check
+def check_boundary_point(point: Sequence[float], model: Transformer) -> str | None:
+    """Notebook 01: find a vector, other than the origin, of which the classifier cannot decide."""
+    point = torch.tensor([float(x) for x in point])
+    classifier = model.classifier.weight[0]
+    if len(point) != 2:
+        return "a point of the plane has two coordinates."
+    if point.norm() < 0.1:
+        return "the origin is on the boundary, but so is a whole line: give a point farther away."
+    cosine = point @ classifier / point.norm() / classifier.norm()
+    if abs(cosine) < 1e-3:
+        return None
+    if abs(cosine) > 0.999:
+        return "this points along the classifier's arrow. The boundary is at right angles to it."
+    return f"its logit is {point @ classifier:.4f}, not 0. Swap the classifier's two numbers and negate one."
+
+
+@_check
+def check_softmax(weights: Sequence[float], scores: Sequence[float]) -> str | None:
+    """Notebook 02: turn scores into attention weights."""
+    weights = torch.tensor([float(weight) for weight in weights])
+    scores = torch.tensor(scores)
+    right = scores.softmax(dim=0)
+    if weights.shape != right.shape:
+        return f"{len(scores)} scores give {len(scores)} weights."
+    if torch.allclose(weights, right, atol=1e-3):
+        return None
+    if torch.allclose(weights, scores.exp(), atol=1e-2):
+        return "these are the exponentials. Divide each by their sum, so that the weights add up to 1."
+    if torch.allclose(weights, scores / scores.sum(), atol=1e-3):
+        return "the scores were divided by their sum without taking their exponentials first."
+    if torch.allclose(weights, right.flip(0), atol=1e-3):
+        return "the order is reversed: the larger score gets the larger weight."
+    return "take the exponential of each score, then divide each by their sum."
+
+
+@_check
+def check_equal_share(count: float, model: Transformer) -> str | None:
+    """Notebook 02: how many b in "ab{n}" get as much of head 0's attention, together, as the one a?"""
+    scores = model.trace(["ab"]).attention_scores[0, 0, 0]
+    lead = (scores[1] - scores[2]).item()
+    count = float(count)
+    if math.isclose(count, math.exp(lead), rel_tol=0.02):
+        return None
+    if math.isclose(count, lead, rel_tol=0.02):
+        return "this is the lead in score. A letter that occurs n times gains ln n: for which n is that the lead?"
+    if math.isclose(count, 10**lead, rel_tol=0.1) or math.isclose(count, 2**lead, rel_tol=0.02):
+        return "softmax takes exponentials of base e."
+    return f"the lead of a over b is {lead:.2f}, and n copies of b gain ln n. Solve ln n = lead for n."
+
+
+@_check
+def check_same_proportions(string: str, model: Transformer, other: str) -> str | None:
+    """Notebook 02: find a string of another length with the same logit."""
+    tokenizer = model.tokenizer
+    counts, other_counts = tokenizer.counts(string), tokenizer.counts(other)
+    if counts == other_counts:
+        return "this has the same letters the same number of times. Find one of another length."
+    factors = {n / m if m else math.inf for n, m in zip(counts, other_counts, strict=True) if n or m}
+    if len(factors) == 1:
+        return None
+    if {n > 0 for n in counts} != {n > 0 for n in other_counts} and sum(counts) == sum(other_counts):
+        return "it has the same length, but the letters are not in the same proportions."
+    return f"its counts of a, b, c are {counts}; they should be {other_counts} times one number."
+
+
+@_check
+def check_wrong_string(string: str, model: Transformer, max_length: int) -> str | None:
+    """Notebook 03: find a string that the model gets wrong."""
+    counts = model.tokenizer.counts(string)
+    if sum(counts) > max_length:
+        return f"it has {sum(counts):,} letters; find one of at most {max_length}."
+    logit = model.trace([string]).output_logits.item()
+    if (logit > 0) == contains_all(string, model.config.task.required):
+        return f"the model is right about it (logit {logit:.2f}). Crowd out the single a with more b."
+    return None
+
+
+@_check
+def check_first_failure(repeats: int, model: Transformer) -> str | None:
+    """Notebook 03: from which N on is "a{N}b" wrong, to one percent?"""
+    double = copy.deepcopy(model).double()
+
+    def is_right(n: float) -> bool:
+        return double.trace([f"a{{{max(1, round(n))}}}b"]).output_logits.item() > 0
+
+    repeats = int(repeats)
+    if repeats < 1:
+        return "N is a number of letters: at least 1."
+    if is_right(repeats * 1.01):
+        return f"the model is still right about a{{{repeats}}}b, and about 1 % more. Go higher."
+    if not is_right(repeats * 0.99):
+        return f"a{{{repeats}}}b is wrong, but so are strings that are more than 1 % shorter. Go lower."
+    return None
+
+
+@_check
+def check_healing_factor(factor: float, model: Transformer, string: str) -> str | None:
+    """Notebook 03: which whole number must head 0's query be multiplied by to get a string right?"""
+    if factor != int(factor) or factor < 1:
+        return "a whole number of at least 1 is asked for."
+    if not _is_right_with_factor(model, int(factor), string):
+        return f"with {factor} times the query, {string} is still wrong. The lead of a grows with the query."
+    if factor > 1 and _is_right_with_factor(model, int(factor) - 1, string):
+        return "this is enough, but so is a smaller number."
+    return None
+
+
+def scale_query(model: Transformer, head: int, factor: float) -> Transformer:
+    """Give a copy of the model whose query in one head of size 1 is multiplied by a factor."""
+    scaled = copy.deepcopy(model)
+    with torch.no_grad():
+        scaled.self_attention_block.W_Q.weight[head] *= factor
+    return scaled
+
+
+def _is_right_with_factor(model: Transformer, factor: int, string: str) -> bool:
+    logit = scale_query(model, 0, factor).trace([string]).output_logits.item()
+    return (logit > 0) == contains_all(string, model.config.task.required)

@@ -1,0 +1,325 @@
+"""Pictures of the model's numbers: arrays and strings in, `Axes` out.
+
+Every function takes `ax=None` (then it makes a figure), returns the axes, and writes the picture's
+numbers in words into the axes' label, which is its text alternative. Colour and marker mean the same
+everywhere; the palette is that of Okabe and Ito (2008), safe for colour-blind readers.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.axes import Axes
+from numpy.typing import ArrayLike
+
+TOKEN_STYLES = {
+    "CLS": ("#555555", "D"),
+    "PAD": ("#555555", "x"),
+    "a": ("#0072B2", "o"),
+    "b": ("#D55E00", "s"),
+    "c": ("#009E73", "^"),
+}
+OTHER_LETTER_STYLE = ("#000000", "v")
+HEAD_COLORS = ("#AA4499", "#806000")
+LINE_STYLES = ("-", "--", ":", "-.")
+INK, FAINT, POSITIVE_REGION = "#333333", "#BBBBBB", "#FFF3C4"
+
+
+def plot_tokens(vectors: ArrayLike, names: Sequence[str], ax: Axes | None = None) -> Axes:
+    """Draw one 2-dimensional vector for each token as a point in the plane.
+
+    `vectors` has shape (token, 2), or (epoch, token, 2) to draw the way to the last epoch as well.
+    """
+    ax = _plane(ax)
+    paths = np.asarray(vectors, dtype=float).reshape(-1, len(names), 2)
+    for path, name in zip(paths.swapaxes(0, 1), names, strict=True):
+        color, marker = _token_style(name)
+        ax.plot(*path.T, color=color, alpha=0.6, linewidth=1, marker=".", markersize=3)
+        ax.plot(*path[-1], color=color, marker=marker)
+        _label_outwards(ax, path[-1], name, color)
+    _frame(ax, paths.reshape(-1, 2))
+    ax.set(xlabel="dimension 0", ylabel="dimension 1")
+    ways = [" to ".join(_vector(point) for point in path[[0, -1][-len(path) :]]) for path in paths.swapaxes(0, 1)]
+    listed = ", ".join(f"{name} {way}" for name, way in zip(names, ways, strict=True))
+    return _describe(ax, f"Tokens in the plane: {listed}.")
+
+
+def plot_losses(train_losses: ArrayLike, validation_losses: ArrayLike, ax: Axes | None = None) -> Axes:
+    """Draw the mean loss of a string by epoch, from epoch 1 on, on a log axis."""
+    ax = ax or plt.subplots(figsize=(7, 3))[1]
+    epochs = np.arange(1, len(train_losses) + 1)
+    ax.semilogy(epochs, train_losses, "o-", color=INK, markersize=5, label="training strings")
+    ax.semilogy(epochs, validation_losses, "s--", color=INK, markersize=5, label="validation strings")
+    ax.set(xlabel="epoch", ylabel="mean loss of a string", xticks=epochs)
+    ax.legend()
+    return _describe(
+        ax,
+        f"Mean loss of a string over {len(epochs)} epochs: training from {train_losses[0]:.2g} "
+        f"to {train_losses[-1]:.2g}, validation from {validation_losses[0]:.2g} to {validation_losses[-1]:.2g}.",
+    )
+
+
+def plot_cls_paths(
+    strings: Sequence[str],
+    paths: ArrayLike,
+    classifier: ArrayLike,
+    step_names: Sequence[str] = ("attention", "feed-forward"),
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw what each step adds to CLS, for each string, and on which side of the boundary it ends.
+
+    `paths` has shape (string, step + 1, 2) and begins with the embedding of CLS; `step_names` says what
+    is added between one point and the next; `classifier` has shape (2,).
+    """
+    ax = _plane(ax)
+    paths, normal = np.asarray(paths, dtype=float), np.asarray(classifier, dtype=float)
+    _frame(ax, np.concatenate([paths.reshape(-1, 2), np.zeros((1, 2))]))
+    _shade_positive(ax, normal)
+    for path in paths:
+        for start, end, style in zip(path, path[1:], LINE_STYLES, strict=False):
+            arrow = dict(arrowstyle="-|>", mutation_scale=8, linestyle=style, color=INK, shrinkA=0, shrinkB=0)
+            ax.annotate("", end, start, arrowprops=arrow)
+        ax.plot(*path[-1], "o", color=INK, markerfacecolor=INK if path[-1] @ normal > 0 else "white")
+    labels = [f"{string}: logit {path[-1] @ normal:.2f}" for string, path in zip(strings, paths, strict=True)]
+    _label_at_right(ax, paths[:, -1], labels)
+    color, marker = _token_style("CLS")
+    ax.plot(*paths[0, 0], color=color, marker=marker)
+    _label_outwards(ax, paths[0, 0], "CLS", color)
+    for name, style in zip(step_names, LINE_STYLES, strict=False):
+        ax.plot([], [], linestyle=style, color=INK, label=f"+ {name}")
+    ax.set(xlabel="dimension 0", ylabel="dimension 1")
+    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.12), ncols=len(step_names))
+    ways = [f"{label}, {' to '.join(map(_vector, path))}" for label, path in zip(labels, paths, strict=True)]
+    return _describe(ax, f"The path of CLS, from its embedding on: {'; '.join(ways)}.")
+
+
+def plot_query_and_keys(
+    query: float, keys: ArrayLike, weights: ArrayLike, names: Sequence[str], head: int, ax: Axes | None = None
+) -> Axes:
+    """Draw one head of size 1 on a number line: the query of CLS above, the keys of a string below.
+
+    `keys` and `weights` have shape (token,), `names` names the tokens. The attention weights stand beside
+    the line as bars.
+    """
+    ax = ax or plt.subplots(figsize=(7, 2.2))[1]
+    color = HEAD_COLORS[head % len(HEAD_COLORS)]
+    arrow = dict(arrowstyle="-|>", color=color, linewidth=2, shrinkA=0, shrinkB=0)
+    _number_line(ax, np.append(keys, [query, 0]), f"head {head}: query and keys")
+    ax.annotate("", (query, 0.28), (0, 0.28), arrowprops=arrow)
+    ax.plot([query, query], [0, 0.28], color=color, linewidth=0.8, linestyle=":")
+    ax.plot([0, 0], [0, 0.28], color=color, linewidth=0.8, linestyle=":")
+    ax.text(query / 2, 0.36, f"query of CLS {query:.2f}", color=color, ha="center", va="bottom")
+    _points_below(ax, keys, names)
+    _weight_bars(ax.inset_axes([1.04, 0.0, 0.32, 1.0]), weights, names)
+    listed = ", ".join(
+        f"{name} {key:.2f} (weight {_weight(w)})" for name, key, w in zip(names, keys, weights, strict=True)
+    )
+    return _describe(ax, f"Head {head}: query of CLS {query:.2f}; keys {listed}.")
+
+
+def plot_values(
+    values: ArrayLike,
+    names: Sequence[str],
+    strings: Sequence[str],
+    attention_values: ArrayLike,
+    head: int,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw one head of size 1 on a number line: the tokens' values below, each string's weighted value above.
+
+    `values` has shape (token,), `names` names the tokens; `attention_values` has shape (string,).
+    """
+    ax = ax or plt.subplots(figsize=(7, 2.2))[1]
+    color = HEAD_COLORS[head % len(HEAD_COLORS)]
+    _number_line(ax, np.append(values, attention_values), f"head {head}: values")
+    _points_below(ax, values, names)
+    labels = [f"{string} {value:.2f}" for string, value in zip(strings, attention_values, strict=True)]
+    places = _spread(attention_values, _gap_for(ax, labels))
+    for x, place, label in zip(attention_values, places, labels, strict=True):
+        ax.annotate(
+            label,
+            (x, 0.03),
+            (place, 0.4),
+            color=color,
+            ha="center",
+            va="bottom",
+            arrowprops=dict(arrowstyle="-|>", color=color, linewidth=1, shrinkA=0, shrinkB=0),
+        )
+    listed = ", ".join(f"{name} {value:.2f}" for name, value in zip(names, values, strict=True))
+    return _describe(ax, f"Head {head}: values {listed}; weighted values {', '.join(labels)}.")
+
+
+def plot_over_repeats(
+    repeats: ArrayLike,
+    curves: Mapping[str, ArrayLike],
+    ylabel: str = "logit",
+    levels: Mapping[str, float] | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw numbers that depend on how often a letter is repeated, on a log axis.
+
+    `repeats` has shape (point,), and so has each curve; a curve's name, such as "a{N}b", is its label.
+    Where the numbers are logits, the region of answer 1 is shaded. `levels` names heights to mark, such
+    as the value of each token.
+    """
+    ax = ax or plt.subplots(figsize=(7, 3.4))[1]
+    words = []
+    for (name, curve), style in zip(curves.items(), LINE_STYLES, strict=False):
+        ax.semilogx(repeats, curve, linestyle=style, color=INK, label=name)
+        words.append(f"{name} from {curve[0]:.2f} at N = {repeats[0]} to {curve[-1]:.2f} at N = {repeats[-1]}")
+    ax.set(xlabel="number of repeats N", ylabel=ylabel, xlim=(repeats[0], repeats[-1]))
+    ax.axhline(0, color=INK, linewidth=0.8)
+    if ylabel == "logit":
+        _shade_answers(ax)
+    if levels:
+        for name, level in levels.items():
+            ax.axhline(level, color=_token_style(name)[0], linewidth=0.8)
+        heights = np.array([[repeats[-1], level] for level in levels.values()])
+        ax.margins(y=0.1)
+        _label_at_right(ax, heights, [f"value of {name} {level:.2f}" for name, level in levels.items()])
+        words.append(", ".join(f"value of {name} {level:.2f}" for name, level in levels.items()))
+    ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=len(curves))
+    return _describe(ax, f"{ylabel.capitalize()} by number of repeats: {'; '.join(words)}.")
+
+
+def _shade_answers(ax: Axes) -> None:
+    low, high = ax.get_ylim()
+    ax.set_ylim(min(low, -1), max(high, 1) + 0.2 * (high - low))
+    ax.axhspan(0, ax.get_ylim()[1], color=POSITIVE_REGION, zorder=0)
+    ax.text(0.99, 0.97, "answer 1", transform=ax.transAxes, ha="right", va="top", color=INK)
+    ax.text(0.01, 0.03, "answer 0", transform=ax.transAxes, ha="left", va="bottom", color=INK)
+
+
+def _token_style(name: str) -> tuple[str, str]:
+    """Give the colour and marker of a token: "CLS", "b" and "b{100}" each have one."""
+    return TOKEN_STYLES.get(name.split("{")[0], OTHER_LETTER_STYLE)
+
+
+def _vector(point: ArrayLike) -> str:
+    return f"({point[0]:.2f}, {point[1]:.2f})"
+
+
+def _weight(weight: float) -> str:
+    if weight == 0:
+        return "0"
+    return f"{weight:.4f}" if weight >= 1e-3 else f"{weight:.1e}"
+
+
+def _describe(ax: Axes, words: str) -> Axes:
+    ax.set_label(words)
+    return ax
+
+
+def _plane(ax: Axes | None) -> Axes:
+    ax = ax or plt.subplots(figsize=(5.6, 5))[1]
+    ax.set_aspect("equal", adjustable="box")
+    ax.axhline(0, color=FAINT, linewidth=0.8, zorder=0)
+    ax.axvline(0, color=FAINT, linewidth=0.8, zorder=0)
+    return ax
+
+
+def _frame(ax: Axes, points: np.ndarray) -> None:
+    """Choose limits around the points with room for their labels, equally scaled."""
+    low, high = points.min(axis=0), points.max(axis=0)
+    side = max(high - low) * 1.35 + 0.5
+    middle = (low + high) / 2
+    ax.set_xlim(middle[0] - side / 2, middle[0] + side / 2)
+    ax.set_ylim(middle[1] - side / 2, middle[1] + side / 2)
+
+
+def _label_outwards(ax: Axes, point: ArrayLike, text: str, color: str) -> None:
+    """Write a label on the side of a point that looks away from the origin."""
+    x, y = point
+    above = y >= 0
+    ax.annotate(
+        text,
+        point,
+        (0, 9 if above else -9),
+        textcoords="offset points",
+        ha="center",
+        va="bottom" if above else "top",
+        color=color,
+    )
+
+
+def _shade_positive(ax: Axes, normal: np.ndarray) -> None:
+    """Shade the half-plane where the logit is positive, and draw the arrow that points into it."""
+    x, y = np.meshgrid(ax.get_xlim(), ax.get_ylim())
+    logits = normal[0] * x + normal[1] * y
+    ax.contourf(x, y, logits, levels=[0, max(logits.max(), 1)], colors=[POSITIVE_REGION], zorder=-2)
+    ax.contour(x, y, logits, levels=[0], colors=[INK], linewidths=1, zorder=-1)
+    ax.annotate("", normal, (0, 0), arrowprops=dict(arrowstyle="-|>", color=FAINT, linewidth=2.5, shrinkA=0, shrinkB=0))
+    ax.annotate("classifier", normal, (4, 4), textcoords="offset points", color="#777777", fontsize=9)
+
+
+def _number_line(ax: Axes, numbers: ArrayLike, title: str) -> None:
+    low, high = min(np.min(numbers), 0), max(np.max(numbers), 0)
+    room = 0.18 * (high - low) + 0.3
+    ax.set(xlim=(low - room, high + room), ylim=(-1, 1), yticks=[], title=title)
+    ax.axhline(0, color=INK, linewidth=1, zorder=0)
+    ax.axvline(0, color=FAINT, linewidth=0.8, zorder=0)
+    ax.spines["left"].set_visible(False)
+
+
+def _points_below(ax: Axes, numbers: ArrayLike, names: Sequence[str]) -> None:
+    """Mark the tokens on the line; write their names below it, apart where the points are close.
+
+    A letter that occurs several times has one point, for its number is the same each time.
+    """
+    points = dict(zip(names, np.asarray(numbers, dtype=float), strict=True))
+    labels = [f"{name} ×{names.count(name)}" if names.count(name) > 1 else name for name in points]
+    labels = [f"{label}\n{x:.2f}" for label, x in zip(labels, points.values(), strict=True)]
+    places = _spread(list(points.values()), _gap_for(ax, labels))
+    for (name, x), label, place in zip(points.items(), labels, places, strict=True):
+        color, marker = _token_style(name)
+        ax.plot(x, 0, color=color, marker=marker, clip_on=False)
+        ax.plot([x, place], [-0.08, -0.42], color=color, linewidth=0.8)
+        ax.text(place, -0.45, label, color=color, ha="center", va="top")
+
+
+def _weight_bars(ax: Axes, weights: ArrayLike, names: Sequence[str]) -> None:
+    rows = range(len(names))
+    ax.barh(rows, weights, color=[_token_style(name)[0] for name in names], height=0.6)
+    for row, weight in zip(rows, weights, strict=True):
+        ax.text(weight + 0.04, row, _weight(weight), va="center", fontsize=9)
+    ax.set(xlim=(0, 1.5), xticks=[], yticks=rows, yticklabels=names, title="attention weights")
+    ax.invert_yaxis()
+    ax.spines["bottom"].set_visible(False)
+    ax.tick_params(axis="y", length=0)
+
+
+def _label_at_right(ax: Axes, points: np.ndarray, labels: Sequence[str]) -> None:
+    """Write labels one above the other, right of the picture, each with a thin line to its point."""
+    low, high = ax.get_ylim()
+    height = ax.get_position().height * ax.figure.get_figheight() * 72
+    places = _spread(points[:, 1], 1.5 * plt.rcParams["font.size"] * (high - low) / height)
+    edge = ax.get_xlim()[1]
+    for (x, y), place, label in zip(points, places, labels, strict=True):
+        ax.plot([x, edge], [y, place], color=FAINT, linewidth=0.7, clip_on=False, zorder=-1)
+        ax.annotate(label, (edge, place), (4, 0), textcoords="offset points", va="center", annotation_clip=False)
+
+
+def _gap_for(ax: Axes, labels: Sequence[str]) -> float:
+    """The distance, in units of the x-axis, at which none of the labels covers another."""
+    longest = max(len(line) for label in labels for line in label.splitlines())
+    width = ax.get_position().width * ax.figure.get_figwidth() * 72
+    low, high = ax.get_xlim()
+    return (longest * 0.68 * plt.rcParams["font.size"] + 6) * (high - low) / width
+
+
+def _spread(positions: ArrayLike, gap: float) -> np.ndarray:
+    """Move positions apart as little as possible (least squares) until none is nearer than `gap`.
+
+    With x the sorted positions and g the gap, x_i − i·g must not decrease: isotonic regression by
+    pooling adjacent violators.
+    """
+    positions = np.asarray(positions, dtype=float)
+    order = np.argsort(positions, kind="stable")
+    pools: list[list[float]] = []
+    for i, position in enumerate(positions[order]):
+        pools.append([position - i * gap])
+        while len(pools) > 1 and np.mean(pools[-2]) > np.mean(pools[-1]):
+            pools[-2:] = [pools[-2] + pools[-1]]
+    places = np.empty(len(positions))
+    places[order] = np.concatenate([[np.mean(pool)] * len(pool) for pool in pools]) + gap * np.arange(len(positions))
+    return places

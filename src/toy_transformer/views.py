@@ -1,0 +1,89 @@
+"""Pictures of a model: what a notebook or a control asks for, drawn by `plots`."""
+
+from collections.abc import Sequence
+
+import matplotlib.pyplot as plt
+import numpy as np
+import torch
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from toy_transformer import plots
+from toy_transformer.model import Trace, Transformer
+from toy_transformer.training import TrainedModel
+
+MAX_STRINGS = 10
+
+
+def split_strings(text: str) -> list[str]:
+    """Read strings typed by a person: "aac, baac" gives ["aac", "baac"].
+
+    Raises `ValueError` for more than fit into one picture.
+    """
+    strings = [string.strip() for string in text.split(",")]
+    if len(strings) > MAX_STRINGS:
+        raise ValueError(f"{len(strings)} strings: expected at most {MAX_STRINGS}, separated by commas")
+    return strings
+
+
+def draw_embeddings(trained: TrainedModel, epoch: int | None = None) -> Axes:
+    """Draw the embeddings at an epoch, the best if none is given, and their way from epoch 0."""
+    epoch = trained.best_epoch if epoch is None else epoch
+    models = [trained.model_at(e) for e in range(epoch + 1)]
+    paths = torch.stack([model.embedding.weight for model in models])
+    return plots.plot_tokens(paths, models[0].tokenizer.vocabulary)
+
+
+def draw_cls_paths(model: Transformer, strings: Sequence[str], ax: Axes | None = None) -> Axes:
+    """Draw the path of CLS for each string."""
+    return plots.plot_cls_paths(strings, model.trace(strings).cls_path, model.classifier.weight[0], ax=ax)
+
+
+def draw_queries_and_keys(model: Transformer, string: str, axes: Sequence[Axes] | None = None) -> Figure:
+    """Draw the query of CLS, the keys and the attention weights, one strip a head."""
+    trace = model.trace([string])
+    names = ["CLS", *(model.tokenizer.span(*span) for span in model.tokenizer.parse(string))]
+    axes = _strips(trace) if axes is None else axes
+    for head, ax in enumerate(axes):
+        query, keys = trace.Q[0, head, 0].item(), trace.K[0, head, :, 0]
+        plots.plot_query_and_keys(query, keys, trace.attention_weights[0, head, 0], names, head, ax)
+    return axes[0].figure
+
+
+def draw_values(model: Transformer, strings: Sequence[str]) -> Figure:
+    """Draw the value of each letter and the weighted value of each string, one strip a head."""
+    letters = model.tokenizer.letters
+    values, trace = model.trace([letters]).V[0, :, 1:, 0], model.trace(strings)
+    axes = _strips(trace)
+    for head, ax in enumerate(axes):
+        plots.plot_values(values[head], letters, strings, trace.attention_values[:, head, 0, 0], head, ax)
+    return axes[0].figure
+
+
+def draw_logits(model: Transformer, patterns: Sequence[str], longest: int) -> Axes:
+    """Draw the logit of patterns such as "a{N}b" for N from 1 to `longest`."""
+    repeats = _repeats(longest)
+    curves = {pattern: _trace_repeats(model, pattern, repeats).output_logits for pattern in patterns}
+    return plots.plot_over_repeats(repeats, curves)
+
+
+def draw_head(model: Transformer, head: int, patterns: Sequence[str], longest: int) -> Axes:
+    """Draw the weighted value of one head for patterns such as "ab{N}" for N from 1 to `longest`."""
+    repeats = _repeats(longest)
+    curves = {pattern: _trace_repeats(model, pattern, repeats).attention_values[:, head, 0, 0] for pattern in patterns}
+    letters = model.tokenizer.letters
+    levels = dict(zip(letters, model.trace([letters]).V[0, head, 1:, 0], strict=True))
+    return plots.plot_over_repeats(repeats, curves, f"weighted value of head {head}", levels)
+
+
+def _strips(trace: Trace) -> Sequence[Axes]:
+    num_heads = trace.attention_weights.shape[1]
+    return plt.subplots(num_heads, 1, figsize=(7, 2.2 * num_heads), squeeze=False)[1][:, 0]
+
+
+def _repeats(longest: int) -> np.ndarray:
+    return np.unique(np.geomspace(1, longest, 120).round().astype(int))
+
+
+def _trace_repeats(model: Transformer, pattern: str, repeats: np.ndarray) -> Trace:
+    return model.trace([pattern.replace("N", str(n)) for n in repeats])
