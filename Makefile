@@ -14,17 +14,17 @@ export PYTHONDONTWRITEBYTECODE := 1
 
 # Jupyter refuses to run as root unless told; without a display it prints its address and opens no browser.
 ifeq ($(shell id -u),0)
-LAB_FLAGS += --allow-root
+AS_ROOT := --allow-root
 endif
 ifeq ($(shell uname)$(DISPLAY)$(WAYLAND_DISPLAY),Linux)
-LAB_FLAGS += --no-browser
+WITHOUT_DISPLAY := --no-browser
 endif
 
 .PHONY: lab test notebooks figures
 
 lab: $(VENV)/installed
 	$(BIN)/python -m jupyterlab --ip=127.0.0.1 --FileCheckpoints.checkpoint_dir=$(abspath $(VENV))/checkpoints \
-		--notebook-dir=notebooks $(LAB_FLAGS)
+		--notebook-dir=notebooks $(AS_ROOT) $(WITHOUT_DISPLAY) $(LAB_FLAGS)
 
 test: $(VENV)/test-installed
 	$(BIN)/ruff check --no-cache

@@ -120,7 +120,7 @@ def _draw_epoch(data: VariableLengthStrings, seed: int) -> tuple[tuple[Batch, ..
     for _ in range(data.epoch_size // data.batch_size):
         generator = np.random.RandomState(seed)
         batches.append(data._draw_batch(generator))
-        seed = generator.randint(2**32, dtype=np.int64)
+        seed = int(generator.randint(2**32, dtype=np.int64))
     return tuple(batches), seed
 
 

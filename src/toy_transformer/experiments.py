@@ -61,8 +61,9 @@ def run(name: str, on_epoch: OnEpoch | None = None) -> list[Run]:
 
 
 def print_losses(seed: int, epoch: int, train_loss: float, validation_loss: float) -> None:
-    """Print one line for an epoch."""
-    print(f"seed {seed}, epoch {epoch:2}: training loss {train_loss:8.2f}, validation loss {validation_loss:7.3f}")
+    """Print one line for an epoch, with the digits that are the same on every machine."""
+    losses = [f"{float(f'{loss:.3g}'):g}" for loss in (train_loss, validation_loss)]
+    print(f"seed {seed}, epoch {epoch:2}: training loss {losses[0]:5}  validation loss {losses[1]}")
 
 
 def classify(model: Transformer, counts: Int[Tensor, "batch letter"]) -> Bool[Tensor, "batch"]:

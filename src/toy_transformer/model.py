@@ -9,7 +9,6 @@ n·exp(s) = exp(s + ln n). Multiplicity 0 adds ln 0 = −∞ and is the mask.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 from jaxtyping import Float, Int
@@ -22,9 +21,9 @@ from toy_transformer.task import CLS, FIRST_LETTER, PAD, Task, Tokenizer
 class ModelConfig:
     """The sizes and options of a model. Raises `ValueError` for one that cannot be.
 
-    `embedding_init`, `attention_output_init` and `feed_forward_output_init` are None for torch's own
-    initialization. "linear_like" draws the embeddings as torch draws the weights of a linear map;
-    "output_fan_out" scales an output map's weights by the number of its outputs.
+    `norm` is None, "layer" or "rms". The three `…_init` are None for torch's own initialization;
+    "linear_like" draws the embeddings as torch draws the weights of a linear map, and "output_fan_out"
+    scales an output map's weights by the number of its outputs.
     """
 
     task: Task = Task()
@@ -33,11 +32,11 @@ class ModelConfig:
     attention_head_size: int = 1
     feed_forward_size: int = 2
     attend_cls: bool = False
-    norm: Literal["layer", "rms"] | None = None
+    norm: str | None = None
     dropout: float = 0.0
-    embedding_init: Literal["linear_like"] | None = None
-    attention_output_init: Literal["output_fan_out"] | None = None
-    feed_forward_output_init: Literal["output_fan_out"] | None = None
+    embedding_init: str | None = None
+    attention_output_init: str | None = None
+    feed_forward_output_init: str | None = None
 
     def __post_init__(self):
         for name in ("hidden_size", "num_attention_heads", "attention_head_size", "feed_forward_size"):
@@ -48,7 +47,7 @@ class ModelConfig:
             if getattr(self, name) not in allowed:
                 raise ValueError(f"{name}={getattr(self, name)!r}: expected one of {allowed}")
         if not 0 <= self.dropout < 1:
-            raise ValueError(f"dropout={self.dropout!r}: expected a probability from 0 up to, but not, 1")
+            raise ValueError(f"dropout={self.dropout!r}: expected at least 0 and less than 1")
 
 
 _OPTIONS = {
@@ -127,7 +126,7 @@ class Linear(nn.Linear):
 class Norm(nn.Module):
     """Layer norm (Ba et al. 2016) or RMS norm (Zhang and Sennrich 2019), without bias, or nothing."""
 
-    def __init__(self, kind: Literal["layer", "rms"] | None, hidden_size: int):
+    def __init__(self, kind: str | None, hidden_size: int):
         super().__init__()
         self.kind = kind
         if kind:

@@ -102,6 +102,7 @@ def plot_query_and_keys(
     the line as bars.
     """
     ax = ax or plt.subplots(figsize=(7, 2.2))[1]
+    keys, weights = np.asarray(keys), np.asarray(weights)
     color = HEAD_COLORS[head % len(HEAD_COLORS)]
     arrow = dict(arrowstyle="-|>", color=color, linewidth=2, shrinkA=0, shrinkB=0)
     _number_line(ax, np.append(keys, [query, 0]), f"head {head}: query and keys")

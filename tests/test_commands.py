@@ -1,0 +1,61 @@
+"""What a person types: `make lab`, and what the README says about it."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+
+@pytest.fixture
+def lab(tmp_path):
+    """JupyterLab as `make lab` starts it without a display; gives its description and what it prints."""
+    env = {name: value for name, value in os.environ.items() if name not in ("DISPLAY", "WAYLAND_DISPLAY")}
+    env |= {name: str(tmp_path / name) for name in ("HOME", "IPYTHONDIR", "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR")}
+    env["JUPYTER_RUNTIME_DIR"] = str(tmp_path)
+    # This interpreter's environment is taken as installed.
+    command = ["make", "lab", f"VENV={sys.prefix}", f"--old-file={sys.prefix}/installed", "LAB_FLAGS=--port=0"]
+    log = tmp_path / "log"
+    with log.open("w") as stream:
+        process = subprocess.Popen(command, cwd=ROOT, env=env, stdout=stream, stderr=stream, start_new_session=True)
+        try:
+            deadline = time.monotonic() + 60
+            while not (found := list(tmp_path.glob("jpserver-*.json"))):
+                assert process.poll() is None and time.monotonic() < deadline, log.read_text()
+                time.sleep(0.2)
+            yield json.loads(found[0].read_text()), log
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGTERM)
+                process.wait(timeout=30)
+
+
+def test_make_lab_serves_the_notebooks(lab):
+    server, log = lab
+    with urllib.request.urlopen(f"{server['url']}api/contents?token={server['token']}", timeout=30) as response:
+        names = {entry["name"] for entry in json.load(response)["content"]}
+    assert names >= {path.name for path in (ROOT / "notebooks").glob("*.ipynb")}
+
+    assert re.search(rf"http://127\.0\.0\.1:{server['port']}/lab\?token={server['token']}", log.read_text())
+    assert server["hostname"] == "127.0.0.1" and len(server["token"]) >= 40
+    with pytest.raises(urllib.error.HTTPError, match="403"):
+        urllib.request.urlopen(f"{server['url']}api/contents", timeout=30)
+
+
+def test_readme_names_every_notebook_and_source_file():
+    readme = (ROOT / "README.md").read_text()
+    sources = [
+        path for path in (ROOT / "src" / "toy_transformer").iterdir() if path.is_file() and path.stem != "__init__"
+    ]
+    paths = [*(ROOT / "notebooks").glob("*.ipynb"), *sources]
+    assert len(paths) > 10
+    assert [path.name for path in paths if f"`{path.name}`" not in readme and f"/{path.name})" not in readme] == []

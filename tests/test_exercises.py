@@ -1,0 +1,86 @@
+"""Every check takes a right answer and refuses wrong ones, and says what is probably wrong with them."""
+
+import math
+
+import pytest
+
+from toy_transformer import exercises
+
+OTHER_LENGTH = "abcc"
+SCORES = [0.0, math.log(3)]
+
+RIGHT = [
+    ("check_encoding", [0, 4, 2, 3, 3], ("cab{2}",)),
+    ("check_logit", -10.5034, ("good", "bc")),
+    ("check_boundary_point", (1.17266, -1.11834), ("good",)),
+    ("check_softmax", [0.25, 0.75], (SCORES,)),
+    ("check_equal_share", 110_636, ("good",)),
+    ("check_same_proportions", "aabbcccc", ("good", OTHER_LENGTH)),
+    ("check_same_proportions", "b{50}a{50}c{100}", ("good", OTHER_LENGTH)),
+    ("check_wrong_string", "ab{68}", ("bad", 70)),
+    ("check_first_failure", 801_781, ("good",)),
+    ("check_healing_factor", 2, ("bad", "ab{100}")),
+]
+
+WRONG = [
+    ("check_encoding", [4, 2, 3, 3], ("cab{2}",), "starts with the token CLS"),
+    ("check_encoding", [0, 2, 0, 1, 1], ("cab{2}",), "the letters begin with 2"),
+    ("check_encoding", [0, 4, 2, 3], ("cab{2}",), "some tokens are missing"),
+    ("check_encoding", [0, 4, 2, 3, 2], ("cab{2}",), "Decoded, your answer reads 'caba'"),
+    ("check_encoding", [0, 4, 2, 3, 3, 3], ("cab{2}",), "Decoded, your answer reads 'cabbb'"),
+    ("check_encoding", 5, ("cab{2}",), "cannot be read"),
+    ("check_logit", -1.8988, ("good", "bc"), "as it was embedded"),
+    ("check_logit", "sum", ("good", "bc"), "each of the two numbers is to be multiplied"),
+    ("check_logit", 10.5034, ("good", "bc"), "add the two products"),
+    ("check_boundary_point", (0, 0), ("good",), "give a point farther away"),
+    ("check_boundary_point", (1.11834, 1.17266), ("good",), "points along the classifier's arrow"),
+    ("check_boundary_point", (1, 0), ("good",), "its logit is 1.1183"),
+    ("check_boundary_point", (1, 2, 3), ("good",), "two coordinates"),
+    ("check_softmax", [1, 3], (SCORES,), "these are the exponentials"),
+    ("check_softmax", [0, 1], (SCORES,), "without taking their exponentials"),
+    ("check_softmax", [0.75, 0.25], (SCORES,), "the order is reversed"),
+    ("check_softmax", [0.5, 0.5], (SCORES,), "take the exponential of each score"),
+    ("check_softmax", [1], (SCORES,), "2 scores give 2 weights"),
+    ("check_equal_share", 11.614, ("good",), "this is the lead in score"),
+    ("check_equal_share", 2**11.614, ("good",), "base e"),
+    ("check_equal_share", 1000, ("good",), "Solve ln n = lead"),
+    ("check_same_proportions", "ccab", ("good", OTHER_LENGTH), "Find one of another length"),
+    ("check_same_proportions", "aabb", ("good", OTHER_LENGTH), "not in the same proportions"),
+    ("check_same_proportions", "abc", ("good", OTHER_LENGTH), "its counts of a, b, c are"),
+    ("check_same_proportions", "abd", ("good", OTHER_LENGTH), "cannot be read: 'abd', position 2"),
+    ("check_wrong_string", "ab", ("bad", 70), "the model is right about it"),
+    ("check_wrong_string", "ab{100}", ("bad", 70), "it has 101 letters"),
+    ("check_first_failure", 100_000, ("good",), "Go higher"),
+    ("check_first_failure", 2_000_000, ("good",), "Go lower"),
+    ("check_first_failure", 0, ("good",), "at least 1"),
+    ("check_first_failure", math.inf, ("good",), "cannot be read"),
+    ("check_healing_factor", 1, ("bad", "ab{100}"), "is still wrong"),
+    ("check_healing_factor", 3, ("bad", "ab{100}"), "so is a smaller number"),
+    ("check_healing_factor", 1.5, ("bad", "ab{100}"), "a whole number"),
+]
+
+
+@pytest.fixture
+def context(request, walkthrough, generalization_errors):
+    models = {"good": walkthrough.model, "bad": generalization_errors.model}
+    return lambda names: [models.get(name, name) if isinstance(name, str) else name for name in names]
+
+
+@pytest.mark.parametrize(("check", "answer", "names"), RIGHT)
+def test_right_answers(check, answer, names, context):
+    assert getattr(exercises, check)(answer, *context(names)) == "Right!"
+
+
+@pytest.mark.parametrize(("check", "answer", "names", "mistake"), WRONG)
+def test_wrong_answers(check, answer, names, mistake, context):
+    arguments = context(names)
+    if answer == "sum":
+        answer = arguments[0].trace(["bc"]).transformed_embeddings[0, 0].sum()
+    message = getattr(exercises, check)(answer, *arguments)
+    assert message.startswith("Not yet: ") and mistake in message
+
+
+def test_every_check_is_tested_and_waits_for_an_answer():
+    checks = {name for name in vars(exercises) if name.startswith("check_")}
+    assert checks == {name for name, *_ in RIGHT} == {name for name, *_ in WRONG}
+    assert all(getattr(exercises, name)(None) == exercises.OPEN for name in checks)

@@ -1,0 +1,157 @@
+import html
+import re
+from io import BytesIO
+from itertools import combinations
+
+import ipywidgets as widgets
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from matplotlib.axes import Axes
+from matplotlib.text import Text
+
+from toy_transformer import figures, plots, views
+from toy_transformer.pictures import LivePicture, Picture
+
+VIEWS = {
+    "embeddings": lambda run: views.draw_embeddings(run),
+    "embeddings at epoch 0": lambda run: views.draw_embeddings(run, 0),
+    "paths": lambda run: views.draw_cls_paths(run.model, ["aac", "baac", "c", "ab{1000}"]),
+    "paths that end together": lambda run: views.draw_cls_paths(run.model, ["ab", "aabb", "ba", "a", "aa", "b{7}"]),
+    "queries and keys": lambda run: views.draw_queries_and_keys(run.model, "baac"),
+    "queries and keys with counts": lambda run: views.draw_queries_and_keys(run.model, "ab{1000000}c"),
+    "values": lambda run: views.draw_values(run.model, ["aac", "baac"]),
+    "values of close strings": lambda run: views.draw_values(run.model, ["ab", "a", "b", "c"]),
+    "logits": lambda run: views.draw_logits(run.model, ["a{N}b", "ab{N}", "abc{N}"], 10**8),
+    "head": lambda run: views.draw_head(run.model, 0, ["bc{N}"], 10_000),
+    "losses": lambda run: plots.plot_losses(run.train_losses, run.validation_losses),
+}
+
+
+@pytest.fixture(params=["walkthrough", "generalization_errors"])
+def run(request):
+    return request.getfixturevalue(request.param)
+
+
+def _figure(drawn):
+    return drawn.figure if isinstance(drawn, Axes) else drawn
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_no_label_covers_another(run, view):
+    """In every picture of the notebooks, and some harder ones, for both models."""
+    figure = _figure(VIEWS[view](run))
+    figure.canvas.draw()
+    texts = [
+        t for t in figure.findobj(Text) if t.get_visible() and t.get_text().strip() and t.get_window_extent().width
+    ]
+    ticks = {label for ax in figure.findobj(Axes) for label in ax.get_xticklabels() + ax.get_yticklabels()}
+    boxes = [(t.get_text(), t.get_window_extent().padded(-1)) for t in texts if t not in ticks]
+    assert len(boxes) >= 2
+    overlapping = [(one, two) for (one, box), (two, other) in combinations(boxes, 2) if box.overlaps(other)]
+    assert overlapping == []
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_every_picture_says_its_numbers_in_words(run, view):
+    words = Picture(VIEWS[view](run)).words
+    assert len(re.findall(r"-?\d\.\d", words)) >= 2
+
+
+def test_pictures_draw_the_numbers_they_are_given(walkthrough):
+    model = walkthrough.model
+    ax = views.draw_embeddings(walkthrough)
+    points = [line.get_xydata()[0] for line in ax.lines if line.get_marker() in "Dxos^" and len(line.get_xydata()) == 1]
+    np.testing.assert_allclose(points, model.embedding.weight, atol=1e-6)
+
+    trace = model.trace(["baac"])
+    strips = [
+        ax for ax in views.draw_queries_and_keys(model, "baac").axes if ax.get_title(loc="left").startswith("head")
+    ]
+    for head, ax in enumerate(strips):
+        bars = [bar.get_width() for bar in ax.child_axes[0].patches]
+        np.testing.assert_allclose(bars, trace.attention_weights[0, head, 0])
+        drawn = [line.get_xdata()[0] for line in ax.lines if line.get_marker() in "Dxos^"]
+        np.testing.assert_allclose(drawn, trace.K[0, head, [0, 1, 2, 4], 0], rtol=1e-6)
+
+    ends = [
+        line.get_xydata()[0] for line in views.draw_cls_paths(model, ["aac", "baac"]).lines if line.get_marker() == "o"
+    ]
+    np.testing.assert_allclose(ends, model.trace(["aac", "baac"]).transformed_embeddings[:, 0], rtol=1e-6)
+
+
+def test_functions_draw_where_they_are_told(walkthrough):
+    _, (left, right) = plt.subplots(1, 2)
+    assert plots.plot_tokens([[0, 1], [1, 2]], "ab", ax=left) is left
+    assert plots.plot_losses([1.0, 0.5], [2.0, 0.1], ax=right) is right
+    assert views.draw_cls_paths(walkthrough.model, ["ab"], left) is left
+
+
+@given(st.lists(st.floats(-100, 100), min_size=1, max_size=12), st.floats(0.01, 10))
+def test_spread_keeps_the_order_and_the_distance(positions, gap):
+    places = plots._spread(positions, gap)
+    in_order = places[np.argsort(positions, kind="stable")]
+    assert (np.diff(in_order) >= gap - 1e-9).all()
+    assert np.mean(places) == pytest.approx(np.mean(positions), abs=1e-6)
+    if len(positions) > 1 and np.diff(np.sort(positions)).min() > gap:
+        np.testing.assert_allclose(places, positions, atol=1e-9)
+
+
+def test_a_picture_carries_its_words(walkthrough, capsys, monkeypatch):
+    shown = []
+    monkeypatch.setattr("toy_transformer.pictures.display", lambda data, **options: shown.append((data, options)))
+    picture = Picture(views.draw_cls_paths(walkthrough.model, ["ab", "c"]))
+    picture._ipython_display_()
+    (image, options), (words, _) = shown
+    assert image["text/plain"] == options["metadata"]["image/png"]["alt"] == picture.words
+    assert html.escape(picture.words) in words["text/html"]
+    assert plt.get_fignums() == []
+
+
+def test_a_live_picture_follows_its_control(walkthrough):
+    control = widgets.Text("ab")
+    live = LivePicture(control, lambda text: views.draw_cls_paths(walkthrough.model, views.split_strings(text)))
+    before = live.image.value
+    control.value = "ab, c"
+    after = live.image.value
+    assert before != after and "c: logit" in live.picture.words and live.image.tooltip == live.picture.words
+
+    control.value = "ab, <x>"
+    assert live.image.value == after, "the last good picture stays"
+    assert "position 0: expected one of the letters a, b, c" in live.message.value
+    assert "<x>" not in live.message.value and "alert" in live.message.value
+
+    control.value = "c"
+    assert "alert" not in live.message.value and live.image.value != after
+
+
+def test_a_live_picture_is_saved_as_a_picture(walkthrough):
+    live = LivePicture(widgets.BoundedIntText(1, min=0, max=8), lambda epoch: views.draw_embeddings(walkthrough, epoch))
+    bundle = live._repr_mimebundle_()
+    assert bundle["text/plain"] == live.picture.words
+    assert set(bundle) == {"text/plain", "image/png", "application/vnd.jupyter.widget-view+json"}
+    assert plt.get_fignums() == []
+
+
+def test_too_many_strings_are_refused():
+    assert views.split_strings("aac, baac") == ["aac", "baac"]
+    with pytest.raises(ValueError, match="11 strings: expected at most 10"):
+        views.split_strings(",".join("a" * 11))
+
+
+@pytest.mark.parametrize("name", figures.FIGURES)
+def test_committed_figures_are_up_to_date(name, request):
+    """`make figures` would write the same picture.
+
+    Trained weights differ by 1e-5 from one kind of processor to another, which is far below one pixel but
+    may round its shade: up to 3 of 255 are allowed. A weight that is off by 0.05 changes shades by more than 100.
+    """
+    committed = plt.imread(request.config.rootpath / "figures" / name)
+    fresh = BytesIO()
+    figures.FIGURES[name]().savefig(fresh, format="png")
+    fresh.seek(0)
+    fresh = plt.imread(fresh)
+    assert fresh.shape == committed.shape
+    assert np.abs(fresh - committed).max() <= 3 / 255
