@@ -2,24 +2,30 @@
 
 import json
 import os
+import shutil
 import sys
 import tempfile
 from pathlib import Path
 
-# Tests and the kernels they start see no settings of the person who runs them, and leave them none.
-_elsewhere = tempfile.mkdtemp(prefix="toy-transformer-tests-")
-for _name in ("IPYTHONDIR", "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR"):
-    os.environ.setdefault(_name, _elsewhere)
+# Tests and the kernels they start see no settings of the person who runs them, and leave none. The first
+# process makes the folder and removes it; the workers of pytest-xdist inherit it.
+ELSEWHERE = "TOY_TRANSFORMER_TESTS"
+if ELSEWHERE not in os.environ:
+    os.environ[ELSEWHERE] = tempfile.mkdtemp(prefix="toy-transformer-tests-")
+for _name in ("IPYTHONDIR", "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "HYPOTHESIS"):
+    os.environ[_name] = os.path.join(os.environ[ELSEWHERE], _name)
 os.environ["MPLBACKEND"] = "agg"
 
 import matplotlib.pyplot as plt  # noqa: E402
 import pytest  # noqa: E402
 from hypothesis import settings  # noqa: E402
+from hypothesis.configuration import set_hypothesis_home_dir  # noqa: E402
 
 from toy_transformer import experiments  # noqa: E402
 
 ROOT = Path(__file__).parent.parent
 
+set_hypothesis_home_dir(os.environ["HYPOTHESIS"])
 settings.register_profile("no files, no clock", database=None, deadline=None, derandomize=True)
 settings.load_profile("no files, no clock")
 
@@ -61,6 +67,7 @@ def pytest_sessionfinish(session):
     """A run of the tests, and so of the notebooks, leaves nothing on the disk."""
     if hasattr(session.config, "workerinput"):
         return
+    shutil.rmtree(os.environ[ELSEWHERE])
     left = sorted(str(path) for path in _files() - session.config.files_before)
     if left:
         session.config.get_terminal_writer().line(f"\nThe tests left files behind: {left}", red=True)

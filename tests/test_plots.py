@@ -113,18 +113,19 @@ def test_a_picture_carries_its_words(walkthrough, capsys, monkeypatch):
 def test_a_live_picture_follows_its_control(walkthrough):
     control = widgets.Text("ab")
     live = LivePicture(control, lambda text: views.draw_cls_paths(walkthrough.model, views.split_strings(text)))
-    before = live.image.value
+    before = live.view.value
     control.value = "ab, c"
-    after = live.image.value
-    assert before != after and "c: logit" in live.picture.words and live.image.tooltip == live.picture.words
+    after = live.view.value
+    assert before != after and "c: logit" in live.picture.words
+    assert f'alt="{html.escape(live.picture.words)}"' in after
 
     control.value = "ab, <x>"
-    assert live.image.value == after, "the last good picture stays"
+    assert live.view.value == after, "the last good picture stays"
     assert "position 0: expected one of the letters a, b, c" in live.message.value
     assert "<x>" not in live.message.value and "alert" in live.message.value
 
     control.value = "c"
-    assert "alert" not in live.message.value and live.image.value != after
+    assert live.message.value == "" and live.view.value != after
 
 
 def test_a_live_picture_is_saved_as_a_picture(walkthrough):

@@ -29,14 +29,23 @@ class Picture:
         plt.close(figure)
 
     @property
+    def base64(self) -> str:
+        return base64.b64encode(self.png).decode()
+
+    @property
     def words_html(self) -> str:
         return f"<details><summary>This picture in words</summary>{html.escape(self.words)}</details>"
+
+    @property
+    def html(self) -> str:
+        source = f'src="data:image/png;base64,{self.base64}" alt="{html.escape(self.words)}"'
+        return f'<img {source} width="{self.width}" style="max-width: 100%" decoding="sync">{self.words_html}'
 
     def __repr__(self) -> str:
         return self.words
 
     def _ipython_display_(self) -> None:
-        bundle = {"image/png": base64.b64encode(self.png).decode(), "text/plain": self.words}
+        bundle = {"image/png": self.base64, "text/plain": self.words}
         display(bundle, raw=True, metadata={"image/png": {"alt": self.words, "width": self.width}})
         display({"text/html": self.words_html}, raw=True)
 
@@ -49,11 +58,10 @@ class LivePicture(widgets.VBox):
 
     def __init__(self, control: widgets.ValueWidget, draw: Callable[..., Axes | Figure]):
         self.control, self.draw = control, draw
-        self.image = widgets.Image(format="png", layout={"max_width": "100%", "object_fit": "contain"})
-        self.message = widgets.HTML()
+        control.layout.width = "min(96%, 30em)"
         self.picture = Picture(draw(control.value))
-        super().__init__([control, self.message, self.image])
-        self._show()
+        self.message, self.view = widgets.HTML(), widgets.HTML(self.picture.html)
+        super().__init__([control, self.message, self.view])
         control.observe(lambda change: self.update(), names="value")
 
     def update(self) -> None:
@@ -62,17 +70,12 @@ class LivePicture(widgets.VBox):
         except ValueError as error:
             self.message.value = f'<span role="alert">{html.escape(str(error))}</span>'
         else:
-            self._show()
-
-    def _show(self) -> None:
-        self.image.value, self.image.width = self.picture.png, str(self.picture.width)
-        self.image.tooltip = self.picture.words
-        self.message.value = self.picture.words_html
+            self.message.value, self.view.value = "", self.picture.html
 
     def __repr__(self) -> str:
         return self.picture.words
 
     def _repr_mimebundle_(self, **kwargs) -> dict:
         """Add the picture and its words: a saved notebook shows these where there is no kernel."""
-        png = base64.b64encode(self.picture.png).decode()
-        return super()._repr_mimebundle_(**kwargs) | {"image/png": png, "text/plain": self.picture.words}
+        picture = {"image/png": self.picture.base64, "text/plain": self.picture.words}
+        return super()._repr_mimebundle_(**kwargs) | picture

@@ -187,8 +187,9 @@ def _shade_answers(ax: Axes) -> None:
     low, high = ax.get_ylim()
     ax.set_ylim(min(low, -1), max(high, 1) + 0.2 * (high - low))
     ax.axhspan(0, ax.get_ylim()[1], color=POSITIVE_REGION, zorder=0)
-    ax.text(0.99, 0.97, "answer 1", transform=ax.transAxes, ha="right", va="top", color=INK)
-    ax.text(0.01, 0.03, "answer 0", transform=ax.transAxes, ha="left", va="bottom", color=INK)
+    for text, offset in [("↑ answer 1", 9), ("↓ answer 0", -9)]:
+        place = dict(xycoords=("axes fraction", "data"), textcoords="offset points", va="center")
+        ax.annotate(text, (1, 0), (5, offset), color=INK, **place)
 
 
 def _token_style(name: str) -> tuple[str, str]:
