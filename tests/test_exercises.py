@@ -84,3 +84,10 @@ def test_every_check_is_tested_and_waits_for_an_answer():
     checks = {name for name in vars(exercises) if name.startswith("check_")}
     assert checks == {name for name, *_ in RIGHT} == {name for name, *_ in WRONG}
     assert all(getattr(exercises, name)(None) == exercises.OPEN for name in checks)
+
+
+def test_healing_moves_the_failure(generalization_errors):
+    """What notebook 03 says of the model whose query in head 0 is doubled."""
+    healed = exercises.scale_query(generalization_errors.model, 0, 2)
+    logits = healed.trace(["b{2}c{152}", "ab{100}", "ab{100000}"]).output_logits
+    assert (logits > 0).tolist() == [False, True, False]

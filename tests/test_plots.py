@@ -13,7 +13,9 @@ from matplotlib.axes import Axes
 from matplotlib.text import Text
 
 from toy_transformer import figures, plots, views
+from toy_transformer.model import ModelConfig, Transformer
 from toy_transformer.pictures import LivePicture, Picture
+from toy_transformer.task import Task
 
 VIEWS = {
     "embeddings": lambda run: views.draw_embeddings(run),
@@ -156,3 +158,27 @@ def test_committed_figures_are_up_to_date(name, request):
     fresh = plt.imread(fresh)
     assert fresh.shape == committed.shape
     assert np.abs(fresh - committed).max() <= 3 / 255
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda model: views.draw_queries_and_keys(model, "ab"),
+        lambda model: views.draw_values(model, ["ab"]),
+        lambda model: views.draw_head(model, 0, ["ab{N}"], 10),
+        lambda model: views.draw_cls_paths(model, ["ab"]),
+        lambda model: plots.plot_tokens(model.embedding.weight.detach(), model.tokenizer.vocabulary),
+    ],
+)
+def test_what_does_not_fit_a_line_or_a_plane_is_refused(draw):
+    with pytest.raises(ValueError, match="only those of"):
+        draw(Transformer(ModelConfig(hidden_size=3, attention_head_size=2)).requires_grad_(False))
+    assert plt.get_fignums() == []
+
+
+def test_other_alphabets_and_more_heads_are_drawn():
+    config = ModelConfig(Task("abcdef", "bd"), num_attention_heads=3)
+    model = Transformer(config).requires_grad_(False)
+    assert len(views.draw_values(model, ["abcdef", "f"]).axes) == 3
+    views.draw_queries_and_keys(model, "fab{3}")
+    assert "f: logit" in Picture(views.draw_cls_paths(model, ["f", "bd"])).words

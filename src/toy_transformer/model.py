@@ -63,8 +63,8 @@ class Trace:
     """Everything that one forward pass computes, in the order in which it is computed.
 
     `token` and `key` count the positions of a string, CLS first. `query` counts those whose new
-    embedding was asked for: all of them, or the first few. `#batch` is 1 where all strings share a value. `*model` is
-    there only where several models are stacked.
+    embedding was asked for: all of them, or the first few. `#batch` is 1 where all strings share a value.
+    `*model` is there only where several models are stacked.
     """
 
     token_ids: Int[Tensor, "#batch token"]

@@ -5,7 +5,7 @@ numbers in words into the axes' label, which is its text alternative. Colour and
 everywhere; the palette is that of Okabe and Ito (2008), safe for colour-blind readers.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -23,21 +23,26 @@ OTHER_LETTER_STYLE = ("#000000", "v")
 HEAD_COLORS = ("#AA4499", "#806000")
 LINE_STYLES = ("-", "--", ":", "-.")
 INK, FAINT, POSITIVE_REGION = "#333333", "#BBBBBB", "#FFF3C4"
+BEHIND_TEXT = dict(facecolor="white", edgecolor="none", pad=0.5)
 
 
-def plot_tokens(vectors: ArrayLike, names: Sequence[str], ax: Axes | None = None) -> Axes:
+def plot_tokens(
+    vectors: ArrayLike, names: Sequence[str], room_for: ArrayLike | None = None, ax: Axes | None = None
+) -> Axes:
     """Draw one 2-dimensional vector for each token as a point in the plane.
 
-    `vectors` has shape (token, 2), or (epoch, token, 2) to draw the way to the last epoch as well.
+    `vectors` has shape (token, 2), or (epoch, token, 2) to draw the way to the last epoch as well. The
+    axes leave room for `room_for`, of shape (..., 2), so that several pictures can have the same.
     """
-    ax = _plane(ax)
-    paths = np.asarray(vectors, dtype=float).reshape(-1, len(names), 2)
+    paths = np.asarray(vectors, dtype=float)
+    _check_two_dimensional(paths)
+    ax, paths = _plane(ax), paths.reshape(-1, len(names), 2)
     for path, name in zip(paths.swapaxes(0, 1), names, strict=True):
         color, marker = _token_style(name)
         ax.plot(*path.T, color=color, alpha=0.6, linewidth=1, marker=".", markersize=3)
         ax.plot(*path[-1], color=color, marker=marker)
         _label_outwards(ax, path[-1], name, color)
-    _frame(ax, paths.reshape(-1, 2))
+    _frame(ax, np.asarray(paths if room_for is None else room_for).reshape(-1, 2))
     ax.set(xlabel="dimension 0", ylabel="dimension 1")
     ways = [" to ".join(_vector(point) for point in path[[0, -1][-len(path) :]]) for path in paths.swapaxes(0, 1)]
     listed = ", ".join(f"{name} {way}" for name, way in zip(names, ways, strict=True))
@@ -71,15 +76,16 @@ def plot_cls_paths(
     `paths` has shape (string, step + 1, 2) and begins with the embedding of CLS; `step_names` says what
     is added between one point and the next; `classifier` has shape (2,).
     """
-    ax = _plane(ax)
     paths, normal = np.asarray(paths, dtype=float), np.asarray(classifier, dtype=float)
+    _check_two_dimensional(paths)
+    ax = _plane(ax)
     _frame(ax, np.concatenate([paths.reshape(-1, 2), np.zeros((1, 2))]))
     _shade_positive(ax, normal)
-    for path in paths:
+    for path, shade in zip(paths, np.linspace(0.1, 0.55, len(paths)), strict=True):
         for start, end, style in zip(path, path[1:], LINE_STYLES, strict=False):
-            arrow = dict(arrowstyle="-|>", mutation_scale=8, linestyle=style, color=INK, shrinkA=0, shrinkB=0)
+            arrow = dict(arrowstyle="-|>", mutation_scale=8, linestyle=style, color=str(shade), shrinkA=0, shrinkB=3)
             ax.annotate("", end, start, arrowprops=arrow)
-        ax.plot(*path[-1], "o", color=INK, markerfacecolor=INK if path[-1] @ normal > 0 else "white")
+        ax.plot(*path[-1], "o", color=str(shade), markerfacecolor=str(shade) if path[-1] @ normal > 0 else "white")
     labels = [f"{string}: logit {path[-1] @ normal:.2f}" for string, path in zip(strings, paths, strict=True)]
     _label_at_right(ax, paths[:, -1], labels)
     color, marker = _token_style("CLS")
@@ -88,7 +94,8 @@ def plot_cls_paths(
     for name, style in zip(step_names, LINE_STYLES, strict=False):
         ax.plot([], [], linestyle=style, color=INK, label=f"+ {name}")
     ax.set(xlabel="dimension 0", ylabel="dimension 1")
-    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.12), ncols=len(step_names))
+    ax.plot([], [], color=FAINT, linewidth=2.5, label="classifier")
+    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.12), ncols=len(step_names) + 1)
     ways = [f"{label}, {' to '.join(map(_vector, path))}" for label, path in zip(labels, paths, strict=True)]
     return _describe(ax, f"The path of CLS, from its embedding on: {'; '.join(ways)}.")
 
@@ -109,8 +116,8 @@ def plot_query_and_keys(
     ax.annotate("", (query, 0.28), (0, 0.28), arrowprops=arrow)
     ax.plot([query, query], [0, 0.28], color=color, linewidth=0.8, linestyle=":")
     ax.plot([0, 0], [0, 0.28], color=color, linewidth=0.8, linestyle=":")
-    ax.text(query / 2, 0.36, f"query of CLS {query:.2f}", color=color, ha="center", va="bottom")
-    _points_below(ax, keys, names)
+    ax.text(query / 2, 0.36, f"query of CLS {query:.2f}", color=color, ha="center", va="bottom", bbox=BEHIND_TEXT)
+    _points_below(ax, keys, names, hollow={name for name, weight in zip(names, weights, strict=True) if weight == 0})
     _weight_bars(ax.inset_axes([1.04, 0.0, 0.32, 1.0]), weights, names)
     listed = ", ".join(
         f"{name} {key:.2f} (weight {_weight(w)})" for name, key, w in zip(names, keys, weights, strict=True)
@@ -126,7 +133,7 @@ def plot_values(
     head: int,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw one head of size 1 on a number line: the tokens' values below, each string's weighted value above.
+    """Draw one head of size 1 on a number line: the tokens' values below, each string's result above.
 
     `values` has shape (token,), `names` names the tokens; `attention_values` has shape (string,).
     """
@@ -147,7 +154,7 @@ def plot_values(
             arrowprops=dict(arrowstyle="-|>", color=color, linewidth=1, shrinkA=0, shrinkB=0),
         )
     listed = ", ".join(f"{name} {value:.2f}" for name, value in zip(names, values, strict=True))
-    return _describe(ax, f"Head {head}: values {listed}; weighted values {', '.join(labels)}.")
+    return _describe(ax, f"Head {head}: values {listed}; results {', '.join(labels)}.")
 
 
 def plot_over_repeats(
@@ -160,7 +167,7 @@ def plot_over_repeats(
     """Draw numbers that depend on how often a letter is repeated, on a log axis.
 
     `repeats` has shape (point,), and so has each curve; a curve's name, such as "a{N}b", is its label.
-    Where the numbers are logits, the region of answer 1 is shaded. `levels` names heights to mark, such
+    Where the numbers are logits, the region of the answer yes is shaded. `levels` names heights to mark, such
     as the value of each token.
     """
     ax = ax or plt.subplots(figsize=(7, 3.4))[1]
@@ -169,7 +176,6 @@ def plot_over_repeats(
         ax.semilogx(repeats, curve, linestyle=style, color=INK, label=name)
         words.append(f"{name} from {curve[0]:.2f} at N = {repeats[0]} to {curve[-1]:.2f} at N = {repeats[-1]}")
     ax.set(xlabel="number of repeats N", ylabel=ylabel, xlim=(repeats[0], repeats[-1]))
-    ax.axhline(0, color=INK, linewidth=0.8)
     if ylabel == "logit":
         _shade_answers(ax)
     if levels:
@@ -186,8 +192,9 @@ def plot_over_repeats(
 def _shade_answers(ax: Axes) -> None:
     low, high = ax.get_ylim()
     ax.set_ylim(min(low, -1), max(high, 1) + 0.2 * (high - low))
+    ax.axhline(0, color=INK, linewidth=0.8)
     ax.axhspan(0, ax.get_ylim()[1], color=POSITIVE_REGION, zorder=0)
-    for text, offset in [("↑ answer 1", 9), ("↓ answer 0", -9)]:
+    for text, offset in [("↑ yes", 9), ("↓ no", -9)]:
         place = dict(xycoords=("axes fraction", "data"), textcoords="offset points", va="center")
         ax.annotate(text, (1, 0), (5, offset), color=INK, **place)
 
@@ -205,6 +212,11 @@ def _weight(weight: float) -> str:
     if weight == 0:
         return "0"
     return f"{weight:.4f}" if weight >= 1e-3 else f"{weight:.1e}"
+
+
+def _check_two_dimensional(vectors: np.ndarray) -> None:
+    if vectors.shape[-1] != 2:
+        raise ValueError(f"vectors of {vectors.shape[-1]} numbers: only those of 2 can be drawn in a plane")
 
 
 def _describe(ax: Axes, words: str) -> Axes:
@@ -251,7 +263,6 @@ def _shade_positive(ax: Axes, normal: np.ndarray) -> None:
     ax.contourf(x, y, logits, levels=[0, max(logits.max(), 1)], colors=[POSITIVE_REGION], zorder=-2)
     ax.contour(x, y, logits, levels=[0], colors=[INK], linewidths=1, zorder=-1)
     ax.annotate("", normal, (0, 0), arrowprops=dict(arrowstyle="-|>", color=FAINT, linewidth=2.5, shrinkA=0, shrinkB=0))
-    ax.annotate("classifier", normal, (4, 4), textcoords="offset points", color="#777777", fontsize=9)
 
 
 def _number_line(ax: Axes, numbers: ArrayLike, title: str) -> None:
@@ -263,7 +274,7 @@ def _number_line(ax: Axes, numbers: ArrayLike, title: str) -> None:
     ax.spines["left"].set_visible(False)
 
 
-def _points_below(ax: Axes, numbers: ArrayLike, names: Sequence[str]) -> None:
+def _points_below(ax: Axes, numbers: ArrayLike, names: Sequence[str], hollow: Container[str] = ()) -> None:
     """Mark the tokens on the line; write their names below it, apart where the points are close.
 
     A letter that occurs several times has one point, for its number is the same each time.
@@ -274,9 +285,9 @@ def _points_below(ax: Axes, numbers: ArrayLike, names: Sequence[str]) -> None:
     places = _spread(list(points.values()), _gap_for(ax, labels))
     for (name, x), label, place in zip(points.items(), labels, places, strict=True):
         color, marker = _token_style(name)
-        ax.plot(x, 0, color=color, marker=marker, clip_on=False)
+        ax.plot(x, 0, color=color, marker=marker, markerfacecolor="white" if name in hollow else color)
         ax.plot([x, place], [-0.08, -0.42], color=color, linewidth=0.8)
-        ax.text(place, -0.45, label, color=color, ha="center", va="top")
+        ax.text(place, -0.45, label, color=color, ha="center", va="top", bbox=BEHIND_TEXT)
 
 
 def _weight_bars(ax: Axes, weights: ArrayLike, names: Sequence[str]) -> None:

@@ -5,8 +5,10 @@ from collections.abc import Sequence
 import matplotlib.pyplot as plt
 import numpy as np
 import torch
+from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from torch import Tensor
 
 from toy_transformer import plots
 from toy_transformer.model import Trace, Transformer
@@ -27,11 +29,14 @@ def split_strings(text: str) -> list[str]:
 
 
 def draw_embeddings(trained: TrainedModel, epoch: int | None = None) -> Axes:
-    """Draw the embeddings at an epoch, the best if none is given, and their way from epoch 0."""
+    """Draw the embeddings at an epoch, the best if none is given, and their way from epoch 0.
+
+    The axes are the same for all epochs.
+    """
+    models = [trained.model_at(e) for e in range(len(trained.weights))]
+    all_epochs = torch.stack([model.embedding.weight for model in models])
     epoch = trained.best_epoch if epoch is None else epoch
-    models = [trained.model_at(e) for e in range(epoch + 1)]
-    paths = torch.stack([model.embedding.weight for model in models])
-    return plots.plot_tokens(paths, models[0].tokenizer.vocabulary)
+    return plots.plot_tokens(all_epochs[: epoch + 1], models[0].tokenizer.vocabulary, room_for=all_epochs)
 
 
 def draw_cls_paths(model: Transformer, strings: Sequence[str], ax: Axes | None = None) -> Axes:
@@ -41,7 +46,7 @@ def draw_cls_paths(model: Transformer, strings: Sequence[str], ax: Axes | None =
 
 def draw_queries_and_keys(model: Transformer, string: str, axes: Sequence[Axes] | None = None) -> Figure:
     """Draw the query of CLS, the keys and the attention weights, one strip a head."""
-    trace = model.trace([string])
+    trace = _trace_heads(model, [string])
     names = ["CLS", *(model.tokenizer.span(*span) for span in model.tokenizer.parse(string))]
     axes = _strips(trace) if axes is None else axes
     for head, ax in enumerate(axes):
@@ -51,9 +56,9 @@ def draw_queries_and_keys(model: Transformer, string: str, axes: Sequence[Axes] 
 
 
 def draw_values(model: Transformer, strings: Sequence[str]) -> Figure:
-    """Draw the value of each letter and the weighted value of each string, one strip a head."""
+    """Draw the value of each letter and the result for each string, one strip a head."""
     letters = model.tokenizer.letters
-    values, trace = model.trace([letters]).V[0, :, 1:, 0], model.trace(strings)
+    values, trace = _letter_values(model), model.trace(strings)
     axes = _strips(trace)
     for head, ax in enumerate(axes):
         plots.plot_values(values[head], letters, strings, trace.attention_values[:, head, 0, 0], head, ax)
@@ -68,21 +73,31 @@ def draw_logits(model: Transformer, patterns: Sequence[str], longest: int) -> Ax
 
 
 def draw_head(model: Transformer, head: int, patterns: Sequence[str], longest: int) -> Axes:
-    """Draw the weighted value of one head for patterns such as "ab{N}" for N from 1 to `longest`."""
+    """Draw the result of one head for patterns such as "ab{N}" for N from 1 to `longest`."""
     repeats = _repeats(longest)
     curves = {pattern: _trace_repeats(model, pattern, repeats).attention_values[:, head, 0, 0] for pattern in patterns}
-    letters = model.tokenizer.letters
-    levels = dict(zip(letters, model.trace([letters]).V[0, head, 1:, 0], strict=True))
-    return plots.plot_over_repeats(repeats, curves, f"weighted value of head {head}", levels)
+    levels = dict(zip(model.tokenizer.letters, _letter_values(model)[head], strict=True))
+    return plots.plot_over_repeats(repeats, curves, f"result of head {head}", levels)
 
 
 def _strips(trace: Trace) -> Sequence[Axes]:
-    num_heads = trace.attention_weights.shape[1]
+    num_heads = trace.V.shape[1]
     return plt.subplots(num_heads, 1, figsize=(7, 2.2 * num_heads), squeeze=False)[1][:, 0]
 
 
 def _repeats(longest: int) -> np.ndarray:
     return np.unique(np.geomspace(1, longest, 120).round().astype(int))
+
+
+def _letter_values(model: Transformer) -> Float[Tensor, "head letter"]:
+    return _trace_heads(model, [model.tokenizer.letters]).V[0, :, 1:, 0]
+
+
+def _trace_heads(model: Transformer, strings: Sequence[str]) -> Trace:
+    """Trace a model whose queries, keys and values are numbers, and can be drawn on a line."""
+    if model.config.attention_head_size != 1:
+        raise ValueError(f"heads of size {model.config.attention_head_size}: only those of size 1 fit on a line")
+    return model.trace(strings)
 
 
 def _trace_repeats(model: Transformer, pattern: str, repeats: np.ndarray) -> Trace:
