@@ -138,8 +138,57 @@ def test_a_live_picture_is_saved_as_a_picture(walkthrough):
     assert plt.get_fignums() == []
 
 
+def test_any_error_of_a_live_picture_is_shown_and_leaves_no_figure():
+    def draw(text):
+        ax = plt.subplots()[1]
+        return ax.set_title(1 / len(text)).axes
+
+    control = widgets.Text("ab")
+    live = LivePicture(control, draw)
+    control.value = ""
+    assert "division by zero" in live.message.value
+    assert plt.get_fignums() == []
+    with pytest.raises(ZeroDivisionError):
+        LivePicture(widgets.Text(""), draw)
+    assert plt.get_fignums() == []
+
+
+def test_pictures_do_not_need_the_style_to_be_set(walkthrough):
+    styled = Picture(views.draw_cls_paths(walkthrough.model, ["ab"]))
+    with plt.style.context("default"):
+        plain = Picture(views.draw_cls_paths(walkthrough.model, ["ab"]))
+    assert plain.width == pytest.approx(styled.width, rel=0.3)
+
+
+def test_long_strings_are_shortened_in_the_picture_only(walkthrough):
+    strings = ["a{500000000000000000}b{499999999999999999}c", "b", "c"]
+    for figure in (
+        _figure(views.draw_cls_paths(walkthrough.model, strings)),
+        views.draw_values(walkthrough.model, strings),
+    ):
+        assert max(len(text.get_text()) for text in figure.findobj(Text)) < 40
+        assert strings[0] in Picture(figure).words
+
+
+def test_the_classifier_is_in_the_picture():
+    ax = plots.plot_cls_paths(["a"], [[[0, 0], [0.1, 0], [0.2, 0.1]]], [3.0, -4.0])
+    assert ax.get_xlim()[1] > 3 and ax.get_ylim()[0] < -4
+
+
+def test_what_is_too_much_for_a_picture_is_refused(walkthrough):
+    model = walkthrough.model
+    with pytest.raises(ValueError, match="13 letters to draw: expected at most 12"):
+        views.draw_queries_and_keys(model, "abc" * 4 + "a")
+    with pytest.raises(ValueError, match="5 curves: expected at most 4"):
+        views.draw_logits(model, ["a{N}", "b{N}", "c{N}", "a{N}b", "ab{N}"], 10)
+    for epoch in (9, -1):
+        with pytest.raises(ValueError, match="expected a whole number from 0 to 8"):
+            views.draw_embeddings(walkthrough, epoch)
+    assert plt.get_fignums() == []
+
+
 def test_too_many_strings_are_refused():
-    assert views.split_strings("aac, baac") == ["aac", "baac"]
+    assert views.split_strings("aac, baac") == views.split_strings("aac, baac, ") == ["aac", "baac"]
     with pytest.raises(ValueError, match="11 strings: expected at most 10"):
         views.split_strings(",".join("a" * 11))
 

@@ -3,7 +3,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toy_transformer.task import MAX_LENGTH, MAX_TOKENS, Task, Tokenizer, contains_all
+from toy_transformer.task import MAX_LENGTH, MAX_SPANS, MAX_TOKENS, Task, Tokenizer, contains_all
 
 TOKENIZER = Tokenizer()
 STRINGS = st.text("abc", min_size=1, max_size=30)
@@ -143,6 +143,12 @@ def test_a_huge_count_is_counted_but_not_written_out():
     assert len(TOKENIZER.encode(f"a{{{MAX_TOKENS}}}")) == 1 + MAX_TOKENS
 
 
+def test_a_trace_has_no_more_positions_than_can_be_computed():
+    assert len(TOKENIZER.encode_spans(["ab" * (MAX_SPANS // 2)])[0][0]) == 1 + MAX_SPANS
+    with pytest.raises(ValueError, match="written as 1,001 letters: expected at most 1,000; write repeats as"):
+        TOKENIZER.encode_spans(["a", "b" * (MAX_SPANS + 1)])
+
+
 def test_other_alphabets():
     tokenizer = Tokenizer("abcdefghijklmnopqrstuvwxyz")
     assert tokenizer.encode("az") == [0, 2, 27]
@@ -168,3 +174,6 @@ def test_other_alphabets():
 def test_bad_tasks(letters, required):
     with pytest.raises(ValueError, match="expected one or more of"):
         Task(letters, required)
+    if required == "a":
+        with pytest.raises(ValueError, match="letters=.*expected one or more of"):
+            Tokenizer(letters)

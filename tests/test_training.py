@@ -1,10 +1,12 @@
+import dataclasses
+
 import pytest
 import torch
 
 from toy_transformer import experiments
 from toy_transformer.data import VariableLengthStrings
 from toy_transformer.model import ModelConfig, Transformer, from_counts
-from toy_transformer.task import contains_all
+from toy_transformer.task import Task, contains_all
 from toy_transformer.training import TrainedModel, TrainingConfig, one_thread, train
 
 SMALL = VariableLengthStrings(epoch_size=640, seed=1)
@@ -112,9 +114,19 @@ def test_dropout_is_off_in_validation():
     assert trained.validation_losses == [pytest.approx(sum(losses), rel=1e-4)]
 
 
+def test_dropout_is_the_same_each_time():
+    first, second = (_train(ModelConfig(dropout=0.2), [1, 2], max_epochs=2) for _ in range(2))
+    assert [h.train_losses for h in first] == [h.train_losses for h in second]
+
+
+def test_no_seeds():
+    with pytest.raises(ValueError, match="no seeds"):
+        _train(ModelConfig(), [])
+
+
 def test_training_leaves_the_threads_and_the_random_state_alone():
     threads, state = torch.get_num_threads(), torch.random.get_rng_state()
-    _train(ModelConfig(), [0], max_epochs=1)
+    _train(ModelConfig(dropout=0.2), [0], max_epochs=1)
     assert torch.get_num_threads() == threads
     assert torch.equal(torch.random.get_rng_state(), state)
     with pytest.raises(RuntimeError), one_thread():
@@ -142,6 +154,21 @@ def test_an_experiment_is_one_entry(monkeypatch):
     assert all(run.config == entry.model for run in runs)
     for run in runs:
         _check_test_results(run)
+
+
+def test_an_experiment_with_another_task(monkeypatch):
+    """Trained, stopped and tested on the question that its model is configured for."""
+    for name in ("TRAINING_DATA", "VALIDATION_DATA", "TEST_DATA"):
+        small = dataclasses.replace(getattr(experiments, name), epoch_size=1280)
+        monkeypatch.setattr(experiments, name, small)
+    task = Task("abcd", "bd")
+    entry = experiments.Experiment(seeds=(1,), model=ModelConfig(task=task, hidden_size=16))
+    monkeypatch.setitem(experiments.EXPERIMENTS, "mine", entry)
+    (run,) = experiments.run("mine")
+    (true_negatives, false_positives), (false_negatives, true_positives) = run.confusion_matrix
+    assert true_negatives > 10 * false_positives and true_positives > 2 * false_negatives
+    for string in run.wrong_strings:
+        assert contains_all(string, "bd") != (run.model.trace([string]).output_logits.item() > 0)
 
 
 def test_results_are_those_of_plain_counting(generalization_errors):

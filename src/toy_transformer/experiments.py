@@ -4,7 +4,7 @@ A further experiment is one entry in `EXPERIMENTS`.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Bool, Int
@@ -54,10 +54,11 @@ def run(name: str, on_epoch: OnEpoch | None = None) -> list[Run]:
     if name not in EXPERIMENTS:
         raise ValueError(f"experiment {name!r}: expected one of {', '.join(EXPERIMENTS)}")
     experiment = EXPERIMENTS[name]
-    validation = next(VALIDATION_DATA.epochs())
-    trained = train(experiment.model, experiment.seeds, TRAINING_DATA.epochs(), validation, on_epoch=on_epoch)
-    test = next(TEST_DATA.epochs())
-    return [Run(**vars(model), **evaluate(model.model, test)) for model in trained]
+    datasets = (TRAINING_DATA, VALIDATION_DATA, TEST_DATA)
+    training, validation, test = (replace(data, task=experiment.model.task).epochs() for data in datasets)
+    histories = train(experiment.model, experiment.seeds, training, next(validation), on_epoch=on_epoch)
+    test_strings = next(test)
+    return [Run(**vars(history), **evaluate(history.model, test_strings)) for history in histories]
 
 
 def print_losses(seed: int, epoch: int, train_loss: float, validation_loss: float) -> None:

@@ -41,16 +41,17 @@ class ModelConfig:
     def __post_init__(self):
         for name in ("hidden_size", "num_attention_heads", "attention_head_size", "feed_forward_size"):
             size = getattr(self, name)
-            if not isinstance(size, int) or size < 1:
+            if type(size) is not int or size < 1:
                 raise ValueError(f"{name}={size!r}: expected a whole number of at least 1")
         for name, allowed in _OPTIONS.items():
             if getattr(self, name) not in allowed:
                 raise ValueError(f"{name}={getattr(self, name)!r}: expected one of {allowed}")
-        if not 0 <= self.dropout < 1:
+        if not isinstance(self.dropout, int | float) or not 0 <= self.dropout < 1:
             raise ValueError(f"dropout={self.dropout!r}: expected at least 0 and less than 1")
 
 
 _OPTIONS = {
+    "attend_cls": (False, True),
     "norm": (None, "layer", "rms"),
     "embedding_init": (None, "linear_like"),
     "attention_output_init": (None, "output_fan_out"),
@@ -60,7 +61,9 @@ _OPTIONS = {
 
 @dataclass(frozen=True)
 class Trace:
-    """Everything that one forward pass computes, in the order in which it is computed.
+    """What one forward pass computes, in the order in which it is computed.
+
+    `multiplicity` is as masked: 0 for PAD and, unless it is attended to, for CLS.
 
     `token` and `key` count the positions of a string, CLS first. `query` counts those whose new
     embedding was asked for: all of them, or the first few. `#batch` is 1 where all strings share a value.
@@ -232,7 +235,8 @@ class Transformer(nn.Module):
         """Computes a `Trace` of strings given as token ids, CLS first.
 
         `multiplicity` says how often each token occurs; None means once each. `num_queries` limits the
-        computation to the first few positions; the logit needs the first, CLS, alone. With dropout, the
+        computation to the first few positions; the logit needs the first, CLS, alone. Ids are taken as they
+        are (`Tokenizer` checks them); where no letter can be attended to, the logit is not a number. With dropout, the
         copies that one multiplicity stands for are dropped or kept together.
         """
         if multiplicity is None:

@@ -22,10 +22,11 @@ class Picture:
         figure = drawn.figure if isinstance(drawn, Axes) else drawn
         self.words = " ".join(ax.get_label() for ax in figure.axes if ax.get_label())
         png = BytesIO()
-        figure.savefig(png, format="png")
-        self.png = png.getvalue()
-        dots = int.from_bytes(self.png[16:20])  # the width in a PNG's header
-        self.width = round(dots * figure.dpi / plt.rcParams["savefig.dpi"])
+        with plt.style.context("toy_transformer.style"):
+            figure.savefig(png, format="png")
+            self.png = png.getvalue()
+            dots = int.from_bytes(self.png[16:20])  # the width in a PNG's header
+            self.width = round(100 * dots / plt.rcParams["savefig.dpi"])
         plt.close(figure)
 
     @property
@@ -53,21 +54,29 @@ class Picture:
 class LivePicture(widgets.VBox):
     """A control and a picture that follows it: `draw` gets the control's value and returns `Axes`.
 
-    Where `draw` raises `ValueError`, its message is shown and the last good picture stays.
+    Where `draw` raises an error, its message is shown and the last good picture stays.
     """
 
     def __init__(self, control: widgets.ValueWidget, draw: Callable[..., Axes | Figure]):
         self.control, self.draw = control, draw
         control.layout.width = "min(96%, 30em)"
-        self.picture = Picture(draw(control.value))
+        self.picture = self._draw()
         self.message, self.view = widgets.HTML(), widgets.HTML(self.picture.html)
         super().__init__([control, self.message, self.view])
         control.observe(lambda change: self.update(), names="value")
 
+    def _draw(self) -> Picture:
+        already_open = set(plt.get_fignums())
+        try:
+            return Picture(self.draw(self.control.value))
+        finally:
+            for number in set(plt.get_fignums()) - already_open:
+                plt.close(number)
+
     def update(self) -> None:
         try:
-            self.picture = Picture(self.draw(self.control.value))
-        except ValueError as error:
+            self.picture = self._draw()
+        except Exception as error:  # what escapes from here, JupyterLab shows nowhere
             self.message.value = f'<span role="alert">{html.escape(str(error))}</span>'
         else:
             self.message.value, self.view.value = "", self.picture.html

@@ -5,7 +5,8 @@ numbers in words into the axes' label, which is its text alternative. Colour and
 everywhere; the palette is that of Okabe and Ito (2008), safe for colour-blind readers.
 """
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
+from itertools import cycle
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -41,7 +42,7 @@ def plot_tokens(
         color, marker = _token_style(name)
         ax.plot(*path.T, color=color, alpha=0.6, linewidth=1, marker=".", markersize=3)
         ax.plot(*path[-1], color=color, marker=marker)
-        _label_outwards(ax, path[-1], name, color)
+        _label_above_or_below(ax, path[-1], name, color)
     _frame(ax, np.asarray(paths if room_for is None else room_for).reshape(-1, 2))
     ax.set(xlabel="dimension 0", ylabel="dimension 1")
     ways = [" to ".join(_vector(point) for point in path[[0, -1][-len(path) :]]) for path in paths.swapaxes(0, 1)]
@@ -79,19 +80,19 @@ def plot_cls_paths(
     paths, normal = np.asarray(paths, dtype=float), np.asarray(classifier, dtype=float)
     _check_two_dimensional(paths)
     ax = _plane(ax)
-    _frame(ax, np.concatenate([paths.reshape(-1, 2), np.zeros((1, 2))]))
+    _frame(ax, np.concatenate([paths.reshape(-1, 2), np.zeros((1, 2)), normal[None]]))
     _shade_positive(ax, normal)
     for path, shade in zip(paths, np.linspace(0.1, 0.55, len(paths)), strict=True):
-        for start, end, style in zip(path, path[1:], LINE_STYLES, strict=False):
+        for start, end, style in zip(path, path[1:], cycle(LINE_STYLES), strict=False):
             arrow = dict(arrowstyle="-|>", mutation_scale=8, linestyle=style, color=str(shade), shrinkA=0, shrinkB=3)
             ax.annotate("", end, start, arrowprops=arrow)
         ax.plot(*path[-1], "o", color=str(shade), markerfacecolor=str(shade) if path[-1] @ normal > 0 else "white")
     labels = [f"{string}: logit {path[-1] @ normal:.2f}" for string, path in zip(strings, paths, strict=True)]
-    _label_at_right(ax, paths[:, -1], labels)
+    _label_at_right(ax, paths[:, -1], [_short(label) for label in labels])
     color, marker = _token_style("CLS")
     ax.plot(*paths[0, 0], color=color, marker=marker)
-    _label_outwards(ax, paths[0, 0], "CLS", color)
-    for name, style in zip(step_names, LINE_STYLES, strict=False):
+    _label_above_or_below(ax, paths[0, 0], "CLS", color)
+    for name, style in zip(step_names, cycle(LINE_STYLES), strict=False):
         ax.plot([], [], linestyle=style, color=INK, label=f"+ {name}")
     ax.set(xlabel="dimension 0", ylabel="dimension 1")
     ax.plot([], [], color=FAINT, linewidth=2.5, label="classifier")
@@ -142,10 +143,10 @@ def plot_values(
     _number_line(ax, np.append(values, attention_values), f"head {head}: values")
     _points_below(ax, values, names)
     labels = [f"{string} {value:.2f}" for string, value in zip(strings, attention_values, strict=True)]
-    places = _spread(attention_values, _gap_for(ax, labels))
+    places = _spread(attention_values, _gap_for(ax, map(_short, labels)))
     for x, place, label in zip(attention_values, places, labels, strict=True):
         ax.annotate(
-            label,
+            _short(label),
             (x, 0.03),
             (place, 0.4),
             color=color,
@@ -170,6 +171,8 @@ def plot_over_repeats(
     Where the numbers are logits, the region of the answer yes is shaded. `levels` names heights to mark, such
     as the value of each token.
     """
+    if len(curves) > len(LINE_STYLES):
+        raise ValueError(f"{len(curves)} curves: expected at most {len(LINE_STYLES)}, which can be told apart")
     ax = ax or plt.subplots(figsize=(7, 3.4))[1]
     words = []
     for (name, curve), style in zip(curves.items(), LINE_STYLES, strict=False):
@@ -208,6 +211,11 @@ def _vector(point: ArrayLike) -> str:
     return f"({point[0]:.2f}, {point[1]:.2f})"
 
 
+def _short(label: str) -> str:
+    """Leave out the middle of a label that is too long for a picture; its words have all of it."""
+    return label if len(label) <= 24 else f"{label[:9]}…{label[-14:]}"
+
+
 def _weight(weight: float) -> str:
     if weight == 0:
         return "0"
@@ -241,8 +249,8 @@ def _frame(ax: Axes, points: np.ndarray) -> None:
     ax.set_ylim(middle[1] - side / 2, middle[1] + side / 2)
 
 
-def _label_outwards(ax: Axes, point: ArrayLike, text: str, color: str) -> None:
-    """Write a label on the side of a point that looks away from the origin."""
+def _label_above_or_below(ax: Axes, point: ArrayLike, text: str, color: str) -> None:
+    """Write a label above a point in the upper half-plane, and below one in the lower."""
     x, y = point
     above = y >= 0
     ax.annotate(
@@ -280,7 +288,7 @@ def _points_below(ax: Axes, numbers: ArrayLike, names: Sequence[str], hollow: Co
     A letter that occurs several times has one point, for its number is the same each time.
     """
     points = dict(zip(names, np.asarray(numbers, dtype=float), strict=True))
-    labels = [f"{name} ×{names.count(name)}" if names.count(name) > 1 else name for name in points]
+    labels = [f"{name} ×{names.count(name)}" if names.count(name) > 1 else _short(name) for name in points]
     labels = [f"{label}\n{x:.2f}" for label, x in zip(labels, points.values(), strict=True)]
     places = _spread(list(points.values()), _gap_for(ax, labels))
     for (name, x), label, place in zip(points.items(), labels, places, strict=True):
@@ -295,7 +303,7 @@ def _weight_bars(ax: Axes, weights: ArrayLike, names: Sequence[str]) -> None:
     ax.barh(rows, weights, color=[_token_style(name)[0] for name in names], height=0.6)
     for row, weight in zip(rows, weights, strict=True):
         ax.text(weight + 0.04, row, _weight(weight), va="center", fontsize=9)
-    ax.set(xlim=(0, 1.5), xticks=[], yticks=rows, yticklabels=names, title="attention weights")
+    ax.set(xlim=(0, 1.5), xticks=[], yticks=rows, yticklabels=map(_short, names), title="attention weights")
     ax.invert_yaxis()
     ax.spines["bottom"].set_visible(False)
     ax.tick_params(axis="y", length=0)
@@ -312,7 +320,7 @@ def _label_at_right(ax: Axes, points: np.ndarray, labels: Sequence[str]) -> None
         ax.annotate(label, (edge, place), (4, 0), textcoords="offset points", va="center", annotation_clip=False)
 
 
-def _gap_for(ax: Axes, labels: Sequence[str]) -> float:
+def _gap_for(ax: Axes, labels: Iterable[str]) -> float:
     """The distance, in units of the x-axis, at which none of the labels covers another."""
     longest = max(len(line) for label in labels for line in label.splitlines())
     width = ax.get_position().width * ax.figure.get_figwidth() * 72

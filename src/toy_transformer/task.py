@@ -27,6 +27,10 @@ MAX_TOKENS = 10_000
 """The longest string that is written out as one token for each letter."""
 
 
+MAX_SPANS = 1_000
+"""The most letters, each alone or with its count, as which a string may be written for a trace."""
+
+
 def contains_all(string: Container[str], required: str = "ab") -> bool:
     """Say whether every required letter occurs in the string, written out or in short form."""
     return all(letter in string for letter in required)
@@ -44,14 +48,8 @@ class Task:
     required: str = "ab"
 
     def __post_init__(self):
-        for name, value, allowed in [
-            ("letters", self.letters, ascii_lowercase),
-            ("required", self.required, self.letters),
-        ]:
-            if not isinstance(value, str) or not value or "".join(sorted(set(value) & set(allowed))) != value:
-                raise ValueError(
-                    f"{name}={value!r}: expected one or more of {allowed!r}, in alphabetical order, none twice"
-                )
+        _check_letters("letters", self.letters, ascii_lowercase)
+        _check_letters("required", self.required, self.letters)
 
 
 @dataclass(frozen=True)
@@ -59,6 +57,9 @@ class Tokenizer:
     """Turns strings into token ids or letter counts, and back. Raises `ValueError` for bad input."""
 
     letters: str = "abc"
+
+    def __post_init__(self):
+        _check_letters("letters", self.letters, ascii_lowercase)
 
     @property
     def vocabulary(self) -> tuple[str, ...]:
@@ -92,7 +93,7 @@ class Tokenizer:
 
     def short_form(self, counts: Iterable[int]) -> str:
         """Write letter counts as one canonical string: (2, 1, 30) gives "a{2}bc{30}"."""
-        counts = _whole_numbers(counts)
+        counts = whole_numbers(counts)
         if len(counts) != len(self.letters) or min(counts) < 0 or not 1 <= sum(counts) <= MAX_LENGTH:
             raise ValueError(
                 f"counts {reprlib.repr(counts)}: expected {len(self.letters)} numbers, "
@@ -104,8 +105,7 @@ class Tokenizer:
         """Write one letter and its count: ("a", 1) gives "a", ("a", 2) gives "a{2}"."""
         return letter if count == 1 else f"{letter}{{{count}}}"
 
-    def ids(self, letters: Iterable[str]) -> list[int]:
-        """Give the token id of each letter."""
+    def _ids(self, letters: Iterable[str]) -> list[int]:
         return [FIRST_LETTER + self.letters.index(letter) for letter in letters]
 
     def encode(self, string: str) -> list[int]:
@@ -117,7 +117,7 @@ class Tokenizer:
                 f"{reprlib.repr(string)} has {length:,} letters: expected at most {MAX_TOKENS:,} "
                 "where each letter becomes a token; letter counts have no such limit"
             )
-        return [CLS, *(token for letter, count in spans for token in self.ids(letter) * count)]
+        return [CLS, *(token for letter, count in spans for token in self._ids(letter) * count)]
 
     def encode_batch(self, strings: Sequence[str]) -> list[list[int]]:
         """Write several strings as rows of equal length, padded with PAD on the right."""
@@ -129,13 +129,19 @@ class Tokenizer:
         ["ab{100}"] gives [[0, 2, 3]] and [[1, 1, 100]]. Rows are padded with PAD, of multiplicity 1.
         """
         spans = [self.parse(string) for string in _several(strings)]
-        ids = [[CLS, *self.ids(letter for letter, _ in row)] for row in spans]
+        for string, row in zip(strings, spans, strict=True):
+            if len(row) > MAX_SPANS:
+                raise ValueError(
+                    f"{reprlib.repr(string)} is written as {len(row):,} letters: expected at most {MAX_SPANS:,}; "
+                    "write repeats as a{100}"
+                )
+        ids = [[CLS, *self._ids(letter for letter, _ in row)] for row in spans]
         multiplicities = [[1, *(count for _, count in row)] for row in spans]
         return _padded(ids, PAD), _padded(multiplicities, 1)
 
     def decode(self, token_ids: Iterable[int]) -> str:
         """Turn token ids back into letters: [0, 2, 2, 4, 1] gives "aac"."""
-        ids = _whole_numbers(token_ids)
+        ids = whole_numbers(token_ids)
         length = ids.index(PAD) if PAD in ids else len(ids)
         for position, token in enumerate(ids):
             allowed = _allowed_ids(position, length, len(self.vocabulary))
@@ -145,6 +151,11 @@ class Tokenizer:
         if length < 2:
             raise _error(ids, length, "a letter's id")
         return "".join(self.vocabulary[token] for token in ids[1:length])
+
+
+def _check_letters(name: str, value: str, allowed: str) -> None:
+    if not isinstance(value, str) or not value or "".join(sorted(set(value) & set(allowed))) != value:
+        raise ValueError(f"{name}={value!r}: expected one or more of {allowed!r}, in alphabetical order, none twice")
 
 
 def _several(strings: Sequence[str]) -> Sequence[str]:
@@ -179,7 +190,8 @@ def _allowed_ids(position: int, length: int, vocabulary_size: int) -> range:
     return range(PAD, PAD + 1)
 
 
-def _whole_numbers(values: Iterable[int]) -> list[int]:
+def whole_numbers(values: Iterable[int]) -> list[int]:
+    """Read whole numbers out of a list, a tensor or the like; raises `ValueError` for anything else."""
     try:
         return [operator.index(value) for value in values]
     except TypeError:

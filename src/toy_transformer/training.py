@@ -94,29 +94,32 @@ def train(
 ) -> list[TrainedModel]:
     """Train one model for each seed; give them in the order of the seeds.
 
-    `training_epochs` gives the batches of one epoch after another, and is read only as far as needed.
+    `training_epochs` gives the batches of one epoch after another, and is read only as far as needed. With
+    dropout, what is dropped depends on which seeds are trained together. Raises `ValueError` for no seeds.
     """
+    if not seeds:
+        raise ValueError("no seeds: expected at least one")
     models = [Transformer(config, seed) for seed in seeds]
-    trained = [
-        TrainedModel(config, model_seed, [], [], [_copy(m)]) for model_seed, m in zip(seeds, models, strict=True)
-    ]
-    running = list(trained)
-    with one_thread():
+    histories = [TrainedModel(config, seed, [], [], [_copy(m)]) for seed, m in zip(seeds, models, strict=True)]
+    running = list(histories)
+    with one_thread(), torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seeds[0])
         stack = _Stack(models, training_config)
         while running:
             train_losses = _total(stack.step(batch) for batch in next(training_epochs))
             validation_losses = _total(stack.evaluate(batch) for batch in validation)
             stack.scheduler.step()
-            for i, model in enumerate(running):
-                model.train_losses.append(train_losses[i].item())
-                model.validation_losses.append(validation_losses[i].item())
-                model.weights.append({name: weight[i].detach().clone() for name, weight in stack.weights.items()})
+            for i, history in enumerate(running):
+                history.train_losses.append(train_losses[i].item())
+                history.validation_losses.append(validation_losses[i].item())
+                history.weights.append({name: weight[i].detach().clone() for name, weight in stack.weights.items()})
                 if on_epoch:
-                    on_epoch(model.seed, len(model.train_losses), model.train_losses[-1], model.validation_losses[-1])
-            keep = [i for i, model in enumerate(running) if not model.has_finished(training_config)]
+                    epoch = len(history.train_losses)
+                    on_epoch(history.seed, epoch, history.train_losses[-1], history.validation_losses[-1])
+            keep = [i for i, history in enumerate(running) if not history.has_finished(training_config)]
             running = [running[i] for i in keep]
             stack.keep(keep)
-    return trained
+    return histories
 
 
 class _Stack:

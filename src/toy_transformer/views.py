@@ -15,6 +15,7 @@ from toy_transformer.model import Trace, Transformer
 from toy_transformer.training import TrainedModel
 
 MAX_STRINGS = 10
+MAX_POSITIONS = 12
 
 
 def split_strings(text: str) -> list[str]:
@@ -22,7 +23,7 @@ def split_strings(text: str) -> list[str]:
 
     Raises `ValueError` for more than fit into one picture.
     """
-    strings = [string.strip() for string in text.split(",")]
+    strings = [string.strip() for string in text.rstrip(", ").split(",")]
     if len(strings) > MAX_STRINGS:
         raise ValueError(f"{len(strings)} strings: expected at most {MAX_STRINGS}, separated by commas")
     return strings
@@ -33,10 +34,10 @@ def draw_embeddings(trained: TrainedModel, epoch: int | None = None) -> Axes:
 
     The axes are the same for all epochs.
     """
-    models = [trained.model_at(e) for e in range(len(trained.weights))]
-    all_epochs = torch.stack([model.embedding.weight for model in models])
-    epoch = trained.best_epoch if epoch is None else epoch
-    return plots.plot_tokens(all_epochs[: epoch + 1], models[0].tokenizer.vocabulary, room_for=all_epochs)
+    model = trained.model if epoch is None else trained.model_at(epoch)
+    all_epochs = torch.stack([weights["embedding.weight"] for weights in trained.weights])
+    until = all_epochs[: 1 + (trained.best_epoch if epoch is None else epoch)]
+    return plots.plot_tokens(until, model.tokenizer.vocabulary, room_for=all_epochs)
 
 
 def draw_cls_paths(model: Transformer, strings: Sequence[str], ax: Axes | None = None) -> Axes:
@@ -46,8 +47,12 @@ def draw_cls_paths(model: Transformer, strings: Sequence[str], ax: Axes | None =
 
 def draw_queries_and_keys(model: Transformer, string: str, axes: Sequence[Axes] | None = None) -> Figure:
     """Draw the query of CLS, the keys and the attention weights, one strip a head."""
-    trace = _trace_heads(model, [string])
     names = ["CLS", *(model.tokenizer.span(*span) for span in model.tokenizer.parse(string))]
+    if len(names) > 1 + MAX_POSITIONS:
+        raise ValueError(
+            f"{len(names) - 1} letters to draw: expected at most {MAX_POSITIONS}; write repeats as a{{100}}"
+        )
+    trace = _trace_heads(model, [string])
     axes = _strips(trace) if axes is None else axes
     for head, ax in enumerate(axes):
         query, keys = trace.Q[0, head, 0].item(), trace.K[0, head, :, 0]
