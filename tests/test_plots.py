@@ -132,7 +132,8 @@ def test_a_live_picture_follows_its_control(walkthrough):
 
 def test_a_live_picture_is_saved_as_a_picture(walkthrough):
     live = LivePicture(widgets.BoundedIntText(1, min=0, max=8), lambda epoch: views.draw_embeddings(walkthrough, epoch))
-    bundle = live._repr_mimebundle_()
+    bundle, metadata = live._repr_mimebundle_()
+    assert metadata == {"image/png": {"alt": live.picture.words, "width": live.picture.width}}
     assert bundle["text/plain"] == live.picture.words
     assert set(bundle) == {"text/plain", "image/png", "application/vnd.jupyter.widget-view+json"}
     assert plt.get_fignums() == []
@@ -198,7 +199,7 @@ def test_committed_figures_are_up_to_date(name, request):
     """`make figures` would write the same picture.
 
     Trained weights differ by 1e-5 from one kind of processor to another, which is far below one pixel but
-    may round its shade: up to 3 of 255 are allowed. A weight that is off by 0.05 changes shades by more than 100.
+    may round its shade: up to 3 of 255 are allowed. A weight that is off by 0.01 changes some shades by 255.
     """
     committed = plt.imread(request.config.rootpath / "figures" / name)
     fresh = BytesIO()

@@ -42,12 +42,19 @@ class Picture:
         source = f'src="data:image/png;base64,{self.base64}" alt="{html.escape(self.words)}"'
         return f'<img {source} width="{self.width}" style="max-width: 100%" decoding="sync">{self.words_html}'
 
+    @property
+    def bundle(self) -> dict[str, str]:
+        return {"image/png": self.base64, "text/plain": self.words}
+
+    @property
+    def metadata(self) -> dict[str, dict]:
+        return {"image/png": {"alt": self.words, "width": self.width}}
+
     def __repr__(self) -> str:
         return self.words
 
     def _ipython_display_(self) -> None:
-        bundle = {"image/png": self.base64, "text/plain": self.words}
-        display(bundle, raw=True, metadata={"image/png": {"alt": self.words, "width": self.width}})
+        display(self.bundle, raw=True, metadata=self.metadata)
         display({"text/html": self.words_html}, raw=True)
 
 
@@ -84,7 +91,6 @@ class LivePicture(widgets.VBox):
     def __repr__(self) -> str:
         return self.picture.words
 
-    def _repr_mimebundle_(self, **kwargs) -> dict:
+    def _repr_mimebundle_(self, **kwargs) -> tuple[dict, dict]:
         """Add the picture and its words: a saved notebook shows these where there is no kernel."""
-        picture = {"image/png": self.picture.base64, "text/plain": self.picture.words}
-        return super()._repr_mimebundle_(**kwargs) | picture
+        return super()._repr_mimebundle_(**kwargs) | self.picture.bundle, self.picture.metadata
