@@ -30,7 +30,7 @@ class Picture:
         plt.close(figure)
 
     @property
-    def base64(self) -> str:
+    def png_base64(self) -> str:
         return base64.b64encode(self.png).decode()
 
     @property
@@ -38,13 +38,13 @@ class Picture:
         return f"<details><summary>This picture in words</summary>{html.escape(self.words)}</details>"
 
     @property
-    def html(self) -> str:
-        source = f'src="data:image/png;base64,{self.base64}" alt="{html.escape(self.words)}"'
+    def image_html(self) -> str:
+        source = f'src="data:image/png;base64,{self.png_base64}" alt="{html.escape(self.words)}"'
         return f'<img {source} width="{self.width}" style="max-width: 100%" decoding="sync">{self.words_html}'
 
     @property
     def bundle(self) -> dict[str, str]:
-        return {"image/png": self.base64, "text/plain": self.words}
+        return {"image/png": self.png_base64, "text/plain": self.words}
 
     @property
     def metadata(self) -> dict[str, dict]:
@@ -68,7 +68,7 @@ class LivePicture(widgets.VBox):
         self.control, self.draw = control, draw
         control.layout.width = "min(96%, 30em)"
         self.picture = self._draw()
-        self.message, self.view = widgets.HTML(), widgets.HTML(self.picture.html)
+        self.message, self.view = widgets.HTML(), widgets.HTML(self.picture.image_html)
         super().__init__([control, self.message, self.view])
         control.observe(lambda change: self.update(), names="value")
 
@@ -86,7 +86,7 @@ class LivePicture(widgets.VBox):
         except Exception as error:  # what escapes from here, JupyterLab shows nowhere
             self.message.value = f'<span role="alert">{html.escape(str(error))}</span>'
         else:
-            self.message.value, self.view.value = "", self.picture.html
+            self.message.value, self.view.value = "", self.picture.image_html
 
     def __repr__(self) -> str:
         return self.picture.words
