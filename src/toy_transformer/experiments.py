@@ -70,7 +70,7 @@ def print_losses(seed: int, epoch: int, train_loss: float, validation_loss: floa
 def classify(model: Transformer, counts: Int[Tensor, "batch letter"]) -> Bool[Tensor, "batch"]:
     """Say for each string, given as letter counts, whether the model's logit is positive."""
     with torch.no_grad(), one_thread():
-        return model(*from_counts(counts), num_queries=1).output_logits > 0
+        return model(*from_counts(counts, model.embedding.weight.dtype), num_queries=1).output_logits > 0
 
 
 def evaluate(model: Transformer, batches: Sequence[Batch]) -> dict:
