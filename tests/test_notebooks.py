@@ -101,7 +101,6 @@ def test_numbered_neighbours_link_to_each_other():
 
 def test_the_solutions_given_are_right(path, notebook):
     """Each exercise is left open, and with the solution of its `<details>` its check says that it is right."""
-    notebook = nbformat.read(path, as_version=4)
     exercises = []
     for prose, code in zip(notebook.cells, notebook.cells[1:], strict=False):
         solution = SOLUTION.search(prose.source)

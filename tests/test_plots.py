@@ -101,7 +101,7 @@ def test_spread_keeps_the_order_and_the_distance(positions, gap):
         np.testing.assert_allclose(places, positions, atol=1e-9)
 
 
-def test_a_picture_carries_its_words(walkthrough, capsys, monkeypatch):
+def test_a_picture_carries_its_words(walkthrough, monkeypatch):
     shown = []
     monkeypatch.setattr("toy_transformer.pictures.display", lambda data, **options: shown.append((data, options)))
     picture = Picture(views.draw_cls_paths(walkthrough.model, ["ab", "c"]))

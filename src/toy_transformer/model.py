@@ -1,4 +1,4 @@
-"""The Transformer: one layer, no positions, no biases, and one forward pass that shows everything.
+"""The Transformer: one layer, no positions, no biases, and one forward pass that shows each step.
 
 The layer is the encoder layer of Vaswani et al. 2017, "Attention Is All You Need", section 3, with the
 norm, if any, before each sublayer (Xiong et al. 2020). The forward pass takes a *multiplicity* for each
@@ -236,8 +236,8 @@ class Transformer(nn.Module):
 
         `multiplicity` says how often each token occurs; None means once each. `num_queries` limits the
         computation to the first few positions; the logit needs the first, CLS, alone. Ids are taken as they
-        are (`Tokenizer` checks them); where no letter can be attended to, the logit is not a number. With dropout, the
-        copies that one multiplicity stands for are dropped or kept together.
+        are (`Tokenizer` checks them); where no letter can be attended to, the logit is not a number. With
+        dropout, the copies that one multiplicity stands for are dropped or kept together.
         """
         if multiplicity is None:
             multiplicity = torch.ones(token_ids.shape, dtype=self.embedding.weight.dtype)

@@ -26,7 +26,6 @@ MAX_LENGTH = 10**18
 MAX_TOKENS = 10_000
 """The longest string that is written out as one token for each letter."""
 
-
 MAX_SPANS = 1_000
 """The most letters, each alone or with its count, as which a string may be written for a trace."""
 

@@ -34,10 +34,10 @@ def draw_embeddings(trained: TrainedModel, epoch: int | None = None) -> Axes:
 
     The axes are the same for all epochs.
     """
-    model = trained.model if epoch is None else trained.model_at(epoch)
+    epoch = trained.best_epoch if epoch is None else epoch
+    vocabulary = trained.model_at(epoch).tokenizer.vocabulary
     all_epochs = torch.stack([weights["embedding.weight"] for weights in trained.weights])
-    until = all_epochs[: 1 + (trained.best_epoch if epoch is None else epoch)]
-    return plots.plot_tokens(until, model.tokenizer.vocabulary, room_for=all_epochs)
+    return plots.plot_tokens(all_epochs[: epoch + 1], vocabulary, room_for=all_epochs)
 
 
 def draw_cls_paths(model: Transformer, strings: Sequence[str], ax: Axes | None = None) -> Axes:
