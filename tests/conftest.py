@@ -12,7 +12,15 @@ from pathlib import Path
 ELSEWHERE = "TOY_TRANSFORMER_TESTS"
 if ELSEWHERE not in os.environ:
     os.environ[ELSEWHERE] = tempfile.mkdtemp(prefix="toy-transformer-tests-")
-for _name in ("IPYTHONDIR", "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "HYPOTHESIS"):
+for _name in (
+    "IPYTHONDIR",
+    "JUPYTER_CONFIG_DIR",
+    "JUPYTER_DATA_DIR",
+    "JUPYTER_RUNTIME_DIR",
+    "HYPOTHESIS",
+    "DASK_CONFIG",
+    "DASK_TEMPORARY_DIRECTORY",
+):
     os.environ[_name] = os.path.join(os.environ[ELSEWHERE], _name)
 os.environ["MPLBACKEND"] = "agg"
 

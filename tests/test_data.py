@@ -2,9 +2,10 @@ from itertools import islice
 
 import pytest
 import torch
+from torch.utils.data import DataLoader, TensorDataset
 
-from toy_transformer.data import FixedLengthStrings, VariableLengthStrings
-from toy_transformer.experiments import TEST_DATA, TRAINING_DATA, VALIDATION_DATA
+from toy_transformer.data import FixedLengthStrings, VariableLengthStrings, concatenate
+from toy_transformer.experiments import FIXED_LENGTH_TRAINING_DATA, TEST_DATA, TRAINING_DATA, VALIDATION_DATA
 from toy_transformer.task import Task
 
 
@@ -84,3 +85,24 @@ def test_sizes(data, strings):
 def test_data_that_cannot_be(arguments):
     with pytest.raises(ValueError, match="expected"):
         VariableLengthStrings(**arguments)
+
+
+def test_fixed_length_strings_are_shuffled_as_by_a_plain_data_loader():
+    data = FixedLengthStrings(length=5, batch_size=64, seed=3)
+    counts, labels = data.all()
+    generator = torch.Generator().manual_seed(3)
+    loader = DataLoader(TensorDataset(counts, labels), batch_size=64, shuffle=True, generator=generator)
+    orders = []
+    for batches in islice(data.epochs(), 3):
+        expected = list(loader)
+        assert [len(batch.labels) for batch in batches] == [64, 64, 64, 51]
+        for batch, (some_counts, some_labels) in zip(batches, expected, strict=True):
+            assert torch.equal(batch.counts, some_counts) and torch.equal(batch.labels, some_labels)
+        epoch = concatenate(batches)
+        assert sorted(epoch.counts.tolist()) == sorted(counts.tolist())
+        orders.append(epoch.counts.tolist())
+    assert orders[0] != orders[1] != orders[2]
+
+
+def test_the_training_strings_of_fixed_length_are_308_batches():
+    assert len(next(FIXED_LENGTH_TRAINING_DATA.epochs())) == 308

@@ -1,21 +1,20 @@
-import dataclasses
-
 import pytest
 import torch
 
-from toy_transformer import experiments
-from toy_transformer.data import VariableLengthStrings
+from toy_transformer.data import VariableLengthStrings, concatenate
 from toy_transformer.model import ModelConfig, Transformer, from_counts
-from toy_transformer.task import Task, contains_all
 from toy_transformer.training import TrainedModel, TrainingConfig, one_thread, train
 
 SMALL = VariableLengthStrings(epoch_size=640, seed=1)
-VALIDATION = next(VariableLengthStrings(max_length=20, epoch_size=128).epochs())
+VALIDATION = concatenate(next(VariableLengthStrings(max_length=20, epoch_size=128).epochs()))
 
 
 def _train(config, seeds, max_epochs=6, **kwargs):
-    rule = TrainingConfig(max_epochs=max_epochs)
-    return train(config, seeds, SMALL.epochs(), VALIDATION, rule, **kwargs)
+    return _train_all([Transformer(config, seed) for seed in seeds], max_epochs, **kwargs)
+
+
+def _train_all(models, max_epochs=6, **kwargs):
+    return train(models, SMALL.epochs(), VALIDATION, TrainingConfig(max_epochs=max_epochs), **kwargs)
 
 
 @pytest.mark.parametrize("config", [ModelConfig(), ModelConfig(hidden_size=4, norm="rms", attend_cls=True)])
@@ -94,24 +93,18 @@ def test_each_model_stops_by_its_own_rule_and_keeps_its_history():
         untrained = Transformer(model.config, model.seed)
         assert all(torch.equal(model.weights[0][name], w) for name, w in untrained.named_parameters())
         best = model.model
-        losses = [
-            torch.nn.functional.binary_cross_entropy_with_logits(
-                best(*from_counts(batch.counts)).output_logits, batch.labels.float(), reduction="sum"
-            )
-            for batch in VALIDATION
-        ]
-        assert sum(losses).item() == pytest.approx(min(model.validation_losses), rel=1e-4, abs=1e-4)
+        assert _validation_loss(best) == pytest.approx(min(model.validation_losses), rel=1e-4, abs=1e-4)
 
 
 def test_dropout_is_off_in_validation():
     (trained,) = _train(ModelConfig(dropout=0.3), [0], max_epochs=1)
-    model = trained.model
-    logits = [model(*from_counts(batch.counts)).output_logits for batch in VALIDATION]
-    losses = [
-        torch.nn.functional.binary_cross_entropy_with_logits(x, batch.labels.float(), reduction="sum").item()
-        for x, batch in zip(logits, VALIDATION, strict=True)
-    ]
-    assert trained.validation_losses == [pytest.approx(sum(losses), rel=1e-4)]
+    assert trained.validation_losses == [pytest.approx(_validation_loss(trained.model), rel=1e-4)]
+
+
+def _validation_loss(model):
+    logits = model(*from_counts(VALIDATION.counts)).output_logits
+    labels = VALIDATION.labels.float()
+    return torch.nn.functional.binary_cross_entropy_with_logits(logits, labels, reduction="sum").item()
 
 
 def test_dropout_is_the_same_each_time():
@@ -119,9 +112,31 @@ def test_dropout_is_the_same_each_time():
     assert [h.train_losses for h in first] == [h.train_losses for h in second]
 
 
-def test_no_seeds():
-    with pytest.raises(ValueError, match="no seeds"):
-        _train(ModelConfig(), [])
+@pytest.mark.parametrize(
+    "configs", [[], [ModelConfig(), ModelConfig(hidden_size=3)], [ModelConfig(dropout=0.1), ModelConfig()]]
+)
+def test_models_that_cannot_be_trained_together(configs):
+    with pytest.raises(ValueError, match="expected models of one"):
+        _train_all([Transformer(config) for config in configs])
+
+
+def test_training_leaves_the_models_as_they_are():
+    model = Transformer(seed=4)
+    (trained,) = _train_all([model], max_epochs=1)
+    for name, weight in Transformer(seed=4).named_parameters():
+        assert torch.equal(model.get_parameter(name), weight)
+        assert torch.equal(trained.weights[0][name], weight)
+
+
+def test_models_that_differ_in_their_initialization_are_trained_together():
+    configs = [ModelConfig(), ModelConfig(embedding_init="linear_like", feed_forward_output_init="output_fan_out")]
+    together = train(
+        [Transformer(config, 1) for config in configs], SMALL.epochs(), VALIDATION, TrainingConfig(max_epochs=2)
+    )
+    assert [trained.config for trained in together] == configs
+    for config, trained in zip(configs, together, strict=True):
+        (alone,) = _train(config, [1], max_epochs=2)
+        torch.testing.assert_close(trained.train_losses, alone.train_losses, rtol=1e-4, atol=1e-4)
 
 
 def test_training_leaves_the_threads_and_the_random_state_alone():
@@ -139,52 +154,3 @@ def test_epochs_that_were_not_trained(epoch):
     (trained,) = _train(ModelConfig(), [0], max_epochs=1)
     with pytest.raises(ValueError, match="expected a whole number from 0 to 1"):
         trained.model_at(epoch)
-
-
-def test_unknown_experiment():
-    with pytest.raises(ValueError, match="experiment 'nonsense': expected one of walkthrough"):
-        experiments.run("nonsense")
-
-
-def test_an_experiment_is_one_entry(monkeypatch):
-    entry = experiments.Experiment(seeds=(0, 5), model=ModelConfig(hidden_size=3))
-    monkeypatch.setitem(experiments.EXPERIMENTS, "mine", entry)
-    runs = experiments.run("mine")
-    assert [run.seed for run in runs] == [0, 5]
-    assert all(run.config == entry.model for run in runs)
-    for run in runs:
-        _check_test_results(run)
-
-
-def test_an_experiment_with_another_task(monkeypatch):
-    """Trained, stopped and tested on the question that its model is configured for."""
-    for name in ("TRAINING_DATA", "VALIDATION_DATA", "TEST_DATA"):
-        small = dataclasses.replace(getattr(experiments, name), epoch_size=1280)
-        monkeypatch.setattr(experiments, name, small)
-    task = Task("abcd", "bd")
-    entry = experiments.Experiment(seeds=(1,), model=ModelConfig(task=task, hidden_size=16))
-    monkeypatch.setitem(experiments.EXPERIMENTS, "mine", entry)
-    (run,) = experiments.run("mine")
-    (true_negatives, false_positives), (false_negatives, true_positives) = run.confusion_matrix
-    assert true_negatives > 10 * false_positives and true_positives > 2 * false_negatives
-    for string in run.wrong_strings:
-        assert contains_all(string, "bd") != (run.model.trace([string]).output_logits.item() > 0)
-
-
-def test_results_are_those_of_plain_counting(generalization_errors):
-    assert generalization_errors.wrong_strings
-    _check_test_results(generalization_errors)
-
-
-def _check_test_results(run):
-    model, table, wrong = run.model, [[0, 0], [0, 0]], []
-    for batch in next(experiments.TEST_DATA.epochs()):
-        logits = model(*from_counts(batch.counts)).output_logits.tolist()
-        for row, logit in zip(batch.counts.tolist(), logits, strict=True):
-            string = model.tokenizer.short_form(row)
-            label = contains_all(string)
-            table[label][logit > 0] += 1
-            if label != (logit > 0):
-                wrong.append(string)
-    assert run.confusion_matrix == table
-    assert run.wrong_strings == sorted(wrong)

@@ -1,35 +1,58 @@
 """The named experiments: which models are trained on which data, and what they get wrong.
 
-A further experiment is one entry in `EXPERIMENTS`.
+A further experiment is one entry in `EXPERIMENTS`; `sweep` asks hundreds of seeds of any configuration.
 """
 
-from collections.abc import Sequence
+import pickle
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import BrokenExecutor, Executor, Future, as_completed
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
+from tqdm.auto import tqdm
 
-from toy_transformer.data import Batch, VariableLengthStrings
+from toy_transformer.data import Batch, FixedLengthStrings, VariableLengthStrings, concatenate
 from toy_transformer.model import ModelConfig, Transformer, from_counts
 from toy_transformer.training import OnEpoch, TrainedModel, one_thread, train
 
 TRAINING_DATA = VariableLengthStrings(max_length=10, alpha=1.0, epoch_size=10_000, batch_size=64, seed=0)
+FIXED_LENGTH_TRAINING_DATA = FixedLengthStrings(length=9, batch_size=64, seed=0)
 VALIDATION_DATA = VariableLengthStrings(max_length=50, alpha=0.5, epoch_size=1_000, batch_size=64, seed=0)
 TEST_DATA = VariableLengthStrings(max_length=200, alpha=0.1, epoch_size=10_000, batch_size=256, seed=2)
+
+TrainingData = VariableLengthStrings | FixedLengthStrings
 
 
 @dataclass(frozen=True)
 class Experiment:
     """Models of one configuration that differ in the seed of their initialization."""
 
-    seeds: tuple[int, ...]
+    seeds: Sequence[int] = range(8)
     model: ModelConfig = ModelConfig()
+    training_data: TrainingData = TRAINING_DATA
 
+
+_SMALL_OUTPUTS = dict(attention_output_init="output_fan_out", feed_forward_output_init="output_fan_out")
 
 EXPERIMENTS = {
-    "walkthrough": Experiment(seeds=(5,)),
-    "generalization_errors": Experiment(seeds=(2,)),
+    "walkthrough": Experiment(seeds=[5]),
+    "generalization_errors": Experiment(seeds=[2]),
+    "attend_cls": Experiment(seeds=[8], model=ModelConfig(attend_cls=True)),
+    "all_fixed_length_sequences": Experiment(seeds=[0, 1], training_data=FIXED_LENGTH_TRAINING_DATA),
+    "all_initializations": Experiment(),
+    "increased_dimensionality": Experiment(model=ModelConfig(hidden_size=16)),
+    "lower_magnitude_initializations": Experiment(
+        model=ModelConfig(hidden_size=16, embedding_init="linear_like", **_SMALL_OUTPUTS)
+    ),
+    "default_embeddings_initialization": Experiment(model=ModelConfig(hidden_size=16, **_SMALL_OUTPUTS)),
+    "increased_num_attention_heads": Experiment(
+        model=ModelConfig(hidden_size=16, num_attention_heads=16, embedding_init="linear_like", **_SMALL_OUTPUTS)
+    ),
 }
 
 
@@ -45,6 +68,20 @@ class Run(TrainedModel):
     wrong_strings: list[str]
 
 
+class SweepRow(NamedTuple):
+    """What a sweep tells about one seed. `validation_loss` is the sum over the validation strings."""
+
+    seed: int
+    false_positives: int
+    false_negatives: int
+    best_epoch: int
+    epochs: int
+    validation_loss: float
+
+
+Initialization = tuple[ModelConfig, int]
+
+
 def run(name: str, on_epoch: OnEpoch | None = None) -> list[Run]:
     """Train and test the models of an experiment; give one run for each model seed.
 
@@ -54,11 +91,123 @@ def run(name: str, on_epoch: OnEpoch | None = None) -> list[Run]:
     if name not in EXPERIMENTS:
         raise ValueError(f"experiment {name!r}: expected one of {', '.join(EXPERIMENTS)}")
     experiment = EXPERIMENTS[name]
-    datasets = (TRAINING_DATA, VALIDATION_DATA, TEST_DATA)
-    training, validation, test = (replace(data, task=experiment.model.task).epochs() for data in datasets)
-    histories = train(experiment.model, experiment.seeds, training, next(validation), on_epoch=on_epoch)
-    test_strings = next(test)
+    return _train_and_test(experiment.training_data, [(experiment.model, seed) for seed in experiment.seeds], on_epoch)
+
+
+def run_all(executor: Executor | None = None) -> dict[str, list[Run]]:
+    """Run all experiments, as `run` does each; an executor is used as by `sweep`.
+
+    Models of one architecture that learn from the same strings are trained side by side, whatever their
+    experiments; one that belongs to several experiments is trained once.
+    """
+    groups = {}
+    for experiment in EXPERIMENTS.values():
+        group = groups.setdefault((experiment.training_data, experiment.model.architecture), {})
+        group.update(dict.fromkeys((experiment.model, seed) for seed in experiment.seeds))
+    tasks = {f"{data}, {architecture}": (data, list(group)) for (data, architecture), group in groups.items()}
+    found = {}
+    with tqdm(total=sum(map(len, groups.values())), unit="model") as progress:
+        for label, runs in _each(_pickled_runs, tasks, executor):
+            data, initializations = tasks[label]
+            found |= {(data, *which): run for which, run in zip(initializations, pickle.loads(runs), strict=True)}
+            progress.update(len(initializations))
+    return {
+        name: [found[experiment.training_data, experiment.model, seed] for seed in experiment.seeds]
+        for name, experiment in EXPERIMENTS.items()
+    }
+
+
+SEEDS_TOGETHER = 64
+"""How many seeds of a sweep are trained side by side: more would need more memory and save no more time."""
+
+
+def sweep(
+    config: ModelConfig,
+    seeds: Sequence[int],
+    executor: Executor | None = None,
+    training_data: TrainingData = TRAINING_DATA,
+) -> list[SweepRow]:
+    """Train and test one model for each of many seeds; give one row for each, in their order.
+
+    The work is done in this process, or by any `concurrent.futures.Executor`: a pool of processes, or the
+    `get_executor()` of a `dask.distributed` client, for many machines. What an executor that breaks down
+    leaves undone is done in this process, with a warning. Raises `ValueError` for no seeds or a seed
+    twice, and `RuntimeError`, which names the seeds, where their training fails.
+    """
+    if not seeds or len(set(seeds)) < len(seeds):
+        raise ValueError(f"seeds={seeds!r}: expected at least one, and none twice")
+    chunks = [seeds[i : i + SEEDS_TOGETHER] for i in range(0, len(seeds), SEEDS_TOGETHER)]
+    tasks = {f"seeds {chunk}": (config, training_data, chunk) for chunk in chunks}
+    rows = {}
+    with tqdm(total=len(seeds), unit="seed") as progress:
+        for _, done in _each(_sweep_rows, tasks, executor):
+            rows.update((row.seed, row) for row in done)
+            progress.update(len(done))
+    return [rows[seed] for seed in seeds]
+
+
+def _train_and_test(
+    training_data: TrainingData, initializations: Sequence[Initialization], on_epoch: OnEpoch | None = None
+) -> list[Run]:
+    models = [Transformer(config, seed) for config, seed in initializations]
+    datasets = (training_data, VALIDATION_DATA, TEST_DATA)
+    training, validation, test = (replace(data, task=models[0].config.task).epochs() for data in datasets)
+    histories = train(models, training, concatenate(next(validation)), on_epoch=on_epoch)
+    test_strings = concatenate(next(test))
     return [Run(**vars(history), **evaluate(history.model, test_strings)) for history in histories]
+
+
+def _pickled_runs(training_data: TrainingData, initializations: Sequence[Initialization]) -> bytes:
+    """Bytes, for torch would open a file for each of thousands of tensors to bring them from process to process."""
+    return pickle.dumps(_train_and_test(training_data, initializations))
+
+
+def _sweep_rows(config: ModelConfig, training_data: TrainingData, seeds: Sequence[int]) -> list[SweepRow]:
+    rows = []
+    for run in _train_and_test(training_data, [(config, seed) for seed in seeds]):
+        (_, false_positives), (false_negatives, _) = run.confusion_matrix
+        epochs, least_loss = len(run.validation_losses), min(run.validation_losses)
+        rows.append(SweepRow(run.seed, false_positives, false_negatives, run.best_epoch, epochs, least_loss))
+    return rows
+
+
+def _each(work: Callable, tasks: dict[str, tuple], executor: Executor | None) -> Iterator[tuple[str, Any]]:
+    """Give the label of each task and what the work makes of its arguments, as it gets done."""
+    if executor is None:
+        for label, arguments in tasks.items():
+            with _naming(label):
+                yield label, work(*arguments)
+        return
+    futures = {_submit(executor, work, arguments): label for label, arguments in tasks.items()}
+    try:
+        for future in as_completed(futures):
+            label = futures[future]
+            with _naming(label):
+                try:
+                    yield label, future.result()
+                except BrokenExecutor as error:
+                    warnings.warn(f"what the executor leaves undone is done here, for it broke: {error}", stacklevel=4)
+                    yield label, work(*tasks[label])
+    finally:
+        for future in futures:
+            future.cancel()
+
+
+def _submit(executor: Executor, work: Callable, arguments: tuple) -> Future:
+    try:
+        return executor.submit(work, *arguments)
+    except BrokenExecutor as error:
+        future = Future()
+        future.set_exception(error)
+        return future
+
+
+@contextmanager
+def _naming(label: str) -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        raise RuntimeError(f"the training of {label} failed: {error}") from error
 
 
 def print_losses(seed: int, epoch: int, train_loss: float, validation_loss: float) -> None:
@@ -73,13 +222,11 @@ def classify(model: Transformer, counts: Int[Tensor, "batch letter"]) -> Bool[Te
         return model(*from_counts(counts, model.embedding.weight.dtype), num_queries=1).output_logits > 0
 
 
-def evaluate(model: Transformer, batches: Sequence[Batch]) -> dict:
+def evaluate(model: Transformer, strings: Batch) -> dict:
     """Compare a model's answers with the right ones: the last two fields of a `Run`."""
-    counts = torch.cat([batch.counts for batch in batches])
-    labels = torch.cat([batch.labels for batch in batches])
-    predictions = classify(model, counts)
-    confusion_matrix = torch.bincount(2 * labels + predictions, minlength=4).reshape(2, 2).tolist()
-    wrong = counts[predictions != labels.bool()].tolist()
+    predictions = classify(model, strings.counts)
+    confusion_matrix = torch.bincount(2 * strings.labels + predictions, minlength=4).reshape(2, 2).tolist()
+    wrong = strings.counts[predictions != strings.labels.bool()].tolist()
     return dict(
         confusion_matrix=confusion_matrix,
         wrong_strings=sorted(model.tokenizer.short_form(row) for row in wrong),

@@ -8,10 +8,10 @@ n·exp(s) = exp(s + ln n). Multiplicity 0 adds ln 0 = −∞ and is the mask.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Num
 from torch import Tensor, nn
 
 from toy_transformer.task import CLS, FIRST_LETTER, PAD, Task, Tokenizer
@@ -48,6 +48,11 @@ class ModelConfig:
                 raise ValueError(f"{name}={getattr(self, name)!r}: expected one of {allowed}")
         if not isinstance(self.dropout, int | float) or not 0 <= self.dropout < 1:
             raise ValueError(f"dropout={self.dropout!r}: expected at least 0 and less than 1")
+
+    @property
+    def architecture(self) -> "ModelConfig":
+        """The configuration, whatever the initialization: models that agree in it can be trained side by side."""
+        return replace(self, embedding_init=None, attention_output_init=None, feed_forward_output_init=None)
 
 
 _OPTIONS = {
@@ -109,11 +114,14 @@ def attention(
     Returns the scores, the weights and the weighted sums of the values. A key of multiplicity 0 has
     score −∞ and weight 0; where all multiplicities are 0 the weights are not a number.
     """
-    # The float64 logarithm is rounded to the same float32 on every machine.
-    log_multiplicity = multiplicity.double().log().to(Q.dtype)
-    scores = Q @ K.mT / math.sqrt(Q.shape[-1]) + log_multiplicity[:, None, None, :]
+    scores = Q @ K.mT / math.sqrt(Q.shape[-1]) + log_multiplicity(multiplicity, Q.dtype)[:, None, None, :]
     weights = scores.softmax(dim=-1)
     return scores, weights, dropout(weights) @ V
+
+
+def log_multiplicity(multiplicity: Num[Tensor, "*shape"], dtype: torch.dtype) -> Float[Tensor, "*shape"]:
+    """What multiplicities add to the scores. The float64 logarithm is rounded to the same float32 everywhere."""
+    return multiplicity.double().log().to(dtype)
 
 
 class Linear(nn.Linear):
@@ -203,7 +211,7 @@ class Transformer(nn.Module):
 
     def __init__(self, config: ModelConfig = ModelConfig(), seed: int = 0):
         super().__init__()
-        self.config = config
+        self.config, self.seed = config, seed
         self.tokenizer = Tokenizer(config.task.letters)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)

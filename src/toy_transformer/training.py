@@ -1,4 +1,4 @@
-"""Trains many initializations of one model side by side, on the same batches, each stopping by its own rule.
+"""Trains many initializations of one architecture side by side, on the same batches, each stopping by its own rule.
 
 The weights of all models are stacked along a leading dimension that the forward pass carries along, so
 that a training step costs about as much for eight models as for one.
@@ -15,6 +15,7 @@ from torch.func import functional_call, stack_module_state
 from torch.nn.functional import binary_cross_entropy_with_logits
 from torch.optim.lr_scheduler import LinearLR
 
+from toy_transformer import gradients
 from toy_transformer.data import Batch
 from toy_transformer.model import ModelConfig, Transformer, from_counts
 
@@ -46,8 +47,9 @@ class TrainingConfig:
 class TrainedModel:
     """A model with the history of its training.
 
-    `train_losses` and `validation_losses` have an entry for each epoch from 1 on: the sum over the batches
-    of batch size × mean loss. `weights` has one more, for epoch 0, the untrained model.
+    `train_losses` and `validation_losses` have an entry for each epoch from 1 on: the sum of the losses of its
+    strings, those of training as they are just before the step that learns from them. `weights` has one more,
+    for epoch 0, the untrained model.
     """
 
     config: ModelConfig
@@ -85,29 +87,29 @@ class TrainedModel:
 
 
 def train(
-    config: ModelConfig,
-    seeds: Sequence[int],
+    models: Sequence[Transformer],
     training_epochs: Iterator[Iterable[Batch]],
-    validation: Sequence[Batch],
+    validation: Batch,
     training_config: TrainingConfig = TrainingConfig(),
     on_epoch: OnEpoch | None = None,
 ) -> list[TrainedModel]:
-    """Train one model for each seed; give them in the order of the seeds.
+    """Train models side by side; give their histories in their order, and leave the models as they are.
 
     `training_epochs` gives the batches of one epoch after another, and is read only as far as needed. With
-    dropout, what is dropped depends on which seeds are trained together. Raises `ValueError` for no seeds.
+    dropout, what is dropped depends on which models are trained together. Raises `ValueError` for no models,
+    and for models that differ in more than their initialization.
     """
-    if not seeds:
-        raise ValueError("no seeds: expected at least one")
-    models = [Transformer(config, seed) for seed in seeds]
-    histories = [TrainedModel(config, seed, [], [], [_copy(m)]) for seed, m in zip(seeds, models, strict=True)]
+    architectures = {model.config.architecture for model in models}
+    if len(architectures) != 1:
+        raise ValueError(f"{len(architectures)} architectures: expected models of one, at least one model")
+    histories = [TrainedModel(model.config, model.seed, [], [], [_copy(model)]) for model in models]
     running = list(histories)
     with one_thread(), torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seeds[0])
+        torch.manual_seed(models[0].seed)
         stack = _Stack(models, training_config)
         while running:
-            train_losses = _total(stack.step(batch) for batch in next(training_epochs))
-            validation_losses = _total(stack.evaluate(batch) for batch in validation)
+            train_losses = torch.stack([stack.step(batch) for batch in next(training_epochs)]).double().sum(dim=0)
+            validation_losses = stack.evaluate(validation).double()
             stack.scheduler.step()
             for i, history in enumerate(running):
                 history.train_losses.append(train_losses[i].item())
@@ -125,8 +127,8 @@ def train(
 class _Stack:
     """The models that are still being trained: their weights, stacked, and the optimizer of all."""
 
-    def __init__(self, models: list[Transformer], config: TrainingConfig):
-        self.template = models[0].train()
+    def __init__(self, models: Sequence[Transformer], config: TrainingConfig):
+        self.template = Transformer(models[0].config).train()
         self.weights, _ = stack_module_state(models)
         self.optimizer = torch.optim.AdamW(self.weights.values(), lr=config.learning_rate, fused=True)
         end = config.final_learning_rate / config.learning_rate
@@ -141,9 +143,14 @@ class _Stack:
 
     def step(self, batch: Batch) -> Float[Tensor, "model"]:
         """Take one optimizer step; give batch size × mean loss before it, for each model."""
-        losses = self.losses(batch)
-        self.optimizer.zero_grad()
-        losses.sum().backward()
+        if gradients.is_written_out(self.template.config):
+            losses, derivatives = gradients.differentiate(self.weights, self.template.config, batch)
+            for name, weight in self.weights.items():
+                weight.grad = derivatives[name]
+        else:
+            losses = self.losses(batch)
+            self.optimizer.zero_grad()
+            losses.sum().backward()
         self.optimizer.step()
         return losses.detach() * len(batch.labels)
 
@@ -177,7 +184,3 @@ def one_thread() -> Iterator[None]:
 
 def _copy(model: Transformer) -> Weights:
     return {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
-
-
-def _total(losses: Iterator[Float[Tensor, "model"]]) -> Float[Tensor, "model"]:
-    return torch.stack(list(losses)).double().sum(dim=0)

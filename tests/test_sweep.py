@@ -1,0 +1,128 @@
+"""Sweeps over many seeds: here, in a pool of processes, and on a cluster; with workers that die and work that fails."""
+
+import os
+import signal
+from concurrent.futures import Executor, Future, ProcessPoolExecutor
+from multiprocessing import get_context
+
+import pytest
+from distributed import Client, LocalCluster
+
+from toy_transformer import experiments
+from toy_transformer.data import VariableLengthStrings
+from toy_transformer.experiments import Experiment, sweep
+from toy_transformer.model import ModelConfig
+
+SEEDS = range(3, 15)
+FEW_STRINGS = VariableLengthStrings(epoch_size=640)
+
+
+@pytest.fixture(autouse=True)
+def small_chunks(monkeypatch):
+    monkeypatch.setattr(experiments, "SEEDS_TOGETHER", 2)
+
+
+@pytest.fixture(scope="module")
+def expected() -> list:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(experiments, "SEEDS_TOGETHER", 2)
+        return sweep(ModelConfig(), SEEDS, training_data=FEW_STRINGS)
+
+
+@pytest.fixture
+def pool():
+    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
+        yield pool
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster, Client(cluster) as client:
+        yield client
+
+
+class _Deadly(Executor):
+    """Hands work on to another executor, and kills one of its workers when the first piece is done."""
+
+    def __init__(self, executor: Executor):
+        self.executor, self.pid, self.submitted = executor, executor.submit(os.getpid).result(), 0
+
+    def submit(self, function, /, *args, **kwargs) -> Future:
+        future = self.executor.submit(function, *args, **kwargs)
+        self.submitted += 1
+        if self.submitted == 1:
+            future.add_done_callback(lambda done: os.kill(self.pid, signal.SIGKILL))
+        return future
+
+
+def _rows_of_runs(config: ModelConfig, seeds) -> list:
+    runs = experiments._train_and_test(FEW_STRINGS, [(config, seed) for seed in seeds])
+    return [
+        (r.seed, r.confusion_matrix[0][1], r.confusion_matrix[1][0], r.best_epoch, len(r.validation_losses))
+        for r in runs
+    ]
+
+
+def test_rows_are_those_of_runs(expected):
+    assert [row.seed for row in expected] == list(SEEDS)
+    pairs = [row for start in range(3, 15, 2) for row in _rows_of_runs(ModelConfig(), range(start, start + 2))]
+    assert [tuple(row)[:5] for row in expected] == pairs
+    assert len({row.validation_loss for row in expected}) == len(SEEDS)
+
+
+def test_pool(pool, expected):
+    assert sweep(ModelConfig(), SEEDS, pool, FEW_STRINGS) == expected
+
+
+def test_cluster(cluster, expected):
+    assert sweep(ModelConfig(), SEEDS, cluster.get_executor(), FEW_STRINGS) == expected
+
+
+def test_worker_of_a_pool_killed(pool, expected):
+    with pytest.warns(UserWarning, match="what the executor leaves undone is done here"):
+        assert sweep(ModelConfig(), SEEDS, _Deadly(pool), FEW_STRINGS) == expected
+
+
+def test_worker_of_a_cluster_killed(cluster, expected):
+    deadly = _Deadly(cluster.get_executor())
+    assert deadly.pid in cluster.run(os.getpid).values()
+    assert sweep(ModelConfig(), SEEDS, deadly, FEW_STRINGS) == expected
+    assert deadly.pid not in cluster.run(os.getpid).values()
+
+
+def test_a_pool_that_is_broken_before_the_work_begins(pool):
+    pool.submit(os.kill, pool.submit(os.getpid).result(), signal.SIGKILL).exception()
+    with pytest.warns(UserWarning, match="is done here"):
+        rows = sweep(ModelConfig(), [1], pool, FEW_STRINGS)
+    assert [row.seed for row in rows] == [1]
+
+
+@pytest.mark.parametrize("with_pool", [False, True])
+def test_failing_work_names_its_seeds(request, with_pool):
+    executor = request.getfixturevalue("pool") if with_pool else None
+    seeds = [5, 6, 7, 2**64]  # torch refuses the last one
+    with pytest.raises(RuntimeError, match=r"the training of seeds \[7, 18446744073709551616\] failed: Overflow"):
+        sweep(ModelConfig(), seeds, executor, FEW_STRINGS)
+
+
+@pytest.mark.parametrize("seeds", [[], [1, 2, 1]])
+def test_bad_seeds(seeds):
+    with pytest.raises(ValueError, match="expected at least one, and none twice"):
+        sweep(ModelConfig(), seeds)
+
+
+def test_progress_is_shown(capfd):
+    sweep(ModelConfig(), [1, 2, 3], training_data=FEW_STRINGS)
+    assert "3/3" in capfd.readouterr().err
+
+
+def test_all_experiments_in_a_pool(pool, monkeypatch):
+    monkeypatch.setattr(
+        experiments,
+        "EXPERIMENTS",
+        {
+            "small": Experiment([1, 2], training_data=FEW_STRINGS),
+            "other": Experiment([0], ModelConfig(hidden_size=3), FEW_STRINGS),
+        },
+    )
+    assert experiments.run_all(pool)["small"][1].wrong_strings == experiments.run("small")[1].wrong_strings
