@@ -1,7 +1,7 @@
 """Runs notebooks from fresh kernels and saves them as they are committed: `make notebooks`.
 
 A saved notebook keeps no widget models, for they mean nothing without their kernel, and no traces of the
-machine or the moment; pictures and printed numbers stay.
+machine or the moment, progress bars included; pictures and printed numbers stay.
 """
 
 import sys
@@ -32,9 +32,17 @@ def execute(path: Path) -> nbformat.NotebookNode:
         "language_info": {"name": "python"},
     }
     for cell in notebook.cells:
-        for output in cell.get("outputs", []):
-            output.get("data", {}).pop(WIDGET_VIEW, None)
+        if cell.cell_type == "code":
+            cell.outputs = [output for output in cell.outputs if not _is_progress_bar(output)]
+            for output in cell.outputs:
+                output.get("data", {}).pop(WIDGET_VIEW, None)
     return notebook
+
+
+def _is_progress_bar(output: nbformat.NotebookNode) -> bool:
+    """A widget that has no picture to leave behind."""
+    data = output.get("data", {})
+    return WIDGET_VIEW in data and "image/png" not in data
 
 
 def rewrite(path: Path) -> None:

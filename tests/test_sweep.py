@@ -2,8 +2,7 @@
 
 import os
 import signal
-from concurrent.futures import Executor, Future, ProcessPoolExecutor
-from multiprocessing import get_context
+from concurrent.futures import Executor, Future
 
 import pytest
 from distributed import Client, LocalCluster
@@ -31,7 +30,7 @@ def expected() -> list:
 
 @pytest.fixture
 def pool():
-    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
+    with experiments.process_pool() as pool:
         yield pool
 
 
@@ -88,6 +87,12 @@ def test_worker_of_a_cluster_killed(cluster, expected):
     assert deadly.pid in cluster.run(os.getpid).values()
     assert sweep(ModelConfig(), SEEDS, deadly, FEW_STRINGS) == expected
     assert deadly.pid not in cluster.run(os.getpid).values()
+
+
+def test_an_interrupt_leaves_the_pool_alive(pool):
+    """Interrupting a cell sends SIGINT to the kernel and to all its children."""
+    os.kill(pool.submit(os.getpid).result(), signal.SIGINT)
+    assert len(sweep(ModelConfig(), [1], pool, FEW_STRINGS)) == 1
 
 
 def test_a_pool_that_is_broken_before_the_work_begins(pool):

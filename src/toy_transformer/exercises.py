@@ -11,6 +11,8 @@ from functools import wraps
 
 import torch
 
+from toy_transformer.data import VariableLengthStrings
+from toy_transformer.experiments import SweepRow, outcomes
 from toy_transformer.model import Transformer
 from toy_transformer.task import Tokenizer, contains_all, whole_numbers
 
@@ -165,6 +167,55 @@ def check_healing_factor(factor: float, model: Transformer, string: str) -> str 
         return f"with {factor} times the query, {string} is still wrong. The lead of a grows with the query."
     if factor > 1 and _is_right(scale_query(model, 0, factor - 1), string):
         return "this is enough, but so is a smaller number."
+    return None
+
+
+@_check
+def check_negative_share(share: float, batch_size: int) -> str | None:
+    """Notebook 04: which share of the training strings is answered with no, for this size of a batch?"""
+    batch = next(VariableLengthStrings(batch_size=batch_size, epoch_size=batch_size).epochs())[0]
+    right, share = (batch.labels == 0).float().mean().item(), float(share)
+    if math.isclose(share, right, abs_tol=1e-3):
+        return None
+    if math.isclose(share, 1 - right, abs_tol=1e-3):
+        return "this is the share of those answered with yes."
+    if math.isclose(share, 3 / 4, abs_tol=1e-3):
+        return "this is right for a batch of 4. In a larger one the strings with both letters take four shares of 7."
+    return "a batch has 7 shares, as equal as they can be, the first ones larger; the first three are negative."
+
+
+@_check
+def check_one_letter_logit(logit: float, positives: int, negatives: int) -> str | None:
+    """Notebook 04: the best logit for strings of which so many are positive and so many negative."""
+    logit = float(logit)
+    if math.isclose(logit, math.log(positives / negatives), abs_tol=0.01):
+        return None
+    if math.isclose(logit, positives / (positives + negatives), abs_tol=0.01):
+        return "this is the probability. The logit is the logarithm of the odds, p / (1 − p)."
+    if math.isclose(logit, positives / negatives, abs_tol=0.01):
+        return "these are the odds. The logit is their natural logarithm."
+    return "the probability p should be the share of positives; the logit is ln(p / (1 − p))."
+
+
+@_check
+def check_all_of_eight(share: float) -> str | None:
+    """Notebook 04: the share of clean seeds at which eight of eight clean ones have a probability of 5 %."""
+    share = float(share)
+    if math.isclose(share**8, 0.05, rel_tol=0.05):
+        return None
+    if not 0 < share < 1:
+        return "a share is a number between 0 and 1."
+    return f"with a share of {share:.3g}, eight of eight are clean with probability {share**8:.2g}, not 0.05."
+
+
+@_check
+def check_one_letter_seed(seed: int, rows: Sequence[SweepRow]) -> str | None:
+    """Notebook 04: find a seed of a sweep whose model looks for one letter only."""
+    found = [row for row in rows if row.seed == seed]
+    if not found:
+        return f"the sweep has seeds {rows[0].seed} to {rows[-1].seed}."
+    if not outcomes(found)["one letter only"]:
+        return f"seed {seed} has {found[0].false_positives} false positives; look for one with more than a thousand."
     return None
 
 

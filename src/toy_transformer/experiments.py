@@ -4,11 +4,13 @@ A further experiment is one entry in `EXPERIMENTS`; `sweep` asks hundreds of see
 """
 
 import pickle
+import signal
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import BrokenExecutor, Executor, Future, as_completed
+from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from multiprocessing import get_context
 from typing import Any, NamedTuple
 
 import torch
@@ -67,6 +69,14 @@ class Run(TrainedModel):
     confusion_matrix: list[list[int]]
     wrong_strings: list[str]
 
+    @property
+    def false_positives(self) -> int:
+        return self.confusion_matrix[0][1]
+
+    @property
+    def false_negatives(self) -> int:
+        return self.confusion_matrix[1][0]
+
 
 class SweepRow(NamedTuple):
     """What a sweep tells about one seed. `validation_loss` is the sum over the validation strings."""
@@ -77,6 +87,10 @@ class SweepRow(NamedTuple):
     best_epoch: int
     epochs: int
     validation_loss: float
+
+    @property
+    def errors(self) -> int:
+        return self.false_positives + self.false_negatives
 
 
 Initialization = tuple[ModelConfig, int]
@@ -146,6 +160,28 @@ def sweep(
     return [rows[seed] for seed in seeds]
 
 
+def process_pool(workers: int = 2) -> ProcessPoolExecutor:
+    """Give an executor for `run_all` and `sweep`: processes on this machine, which outlive an interrupted cell."""
+    return ProcessPoolExecutor(
+        workers, get_context("spawn"), initializer=signal.signal, initargs=(signal.SIGINT, signal.SIG_IGN)
+    )
+
+
+def outcomes(rows: Sequence[SweepRow]) -> dict[str, int]:
+    """Count the seeds of a sweep by what became of them.
+
+    With 1,000 false positives or more a model says yes to nearly all of the 1,443 test strings that have just one
+    of the two required letters: it looks for one letter only.
+    """
+    no_errors = sum(row.errors == 0 for row in rows)
+    one_letter_only = sum(row.false_positives >= 1000 for row in rows)
+    return {
+        "no errors": no_errors,
+        "one letter only": one_letter_only,
+        "other errors": len(rows) - no_errors - one_letter_only,
+    }
+
+
 def _train_and_test(
     training_data: TrainingData, initializations: Sequence[Initialization], on_epoch: OnEpoch | None = None
 ) -> list[Run]:
@@ -165,9 +201,8 @@ def _pickled_runs(training_data: TrainingData, initializations: Sequence[Initial
 def _sweep_rows(config: ModelConfig, training_data: TrainingData, seeds: Sequence[int]) -> list[SweepRow]:
     rows = []
     for run in _train_and_test(training_data, [(config, seed) for seed in seeds]):
-        (_, false_positives), (false_negatives, _) = run.confusion_matrix
         epochs, least_loss = len(run.validation_losses), min(run.validation_losses)
-        rows.append(SweepRow(run.seed, false_positives, false_negatives, run.best_epoch, epochs, least_loss))
+        rows.append(SweepRow(run.seed, run.false_positives, run.false_negatives, run.best_epoch, epochs, least_loss))
     return rows
 
 

@@ -192,6 +192,92 @@ def plot_over_repeats(
     return _describe(ax, f"{ylabel.capitalize()} by number of repeats: {'; '.join(words)}.")
 
 
+def plot_tokens_in_space(
+    points: ArrayLike, names: Sequence[str], title: str = "", azimuth: float = -60, ax: Axes | None = None
+) -> Axes:
+    """Draw one 3-dimensional vector for each token, with a stem down to the floor.
+
+    `points` has shape (token, 3); `azimuth` is the angle, in degrees, from which one looks.
+    """
+    points = np.asarray(points, dtype=float)
+    if points.shape[-1] != 3:
+        raise ValueError(f"vectors of {points.shape[-1]} numbers: only those of 3 can be drawn in space")
+    ax = ax or plt.subplots(figsize=(5.6, 5), subplot_kw=dict(projection="3d"))[1]
+    floor = points[:, 2].min() - 0.5
+    for (x, y, z), name in zip(points, names, strict=True):
+        color, marker = _token_style(name)
+        ax.plot([x, x], [y, y], [floor, z], color=FAINT, linewidth=1)
+        ax.plot([x], [y], [z], color=color, marker=marker)
+        ax.text(x, y, z, f"  {name}", color=color)
+    ax.set(xlabel="component 0", ylabel="component 1", zlabel="component 2", title=title)
+    ax.set_aspect("equal")
+    ax.view_init(elev=20, azim=azimuth)
+    ax.margins(0.1)
+    listed = ", ".join(
+        f"{name} ({', '.join(f'{x:.1f}' for x in point)})" for name, point in zip(names, points, strict=True)
+    )
+    return _describe(ax, f"{title}. Tokens in space: {listed}.")
+
+
+def plot_magnitudes(magnitudes: Mapping[str, Mapping[str, float]], ax: Axes | None = None) -> Axes:
+    """Draw one bar for each kind of model and each weight matrix: the mean magnitude of its numbers.
+
+    `magnitudes` has, for each kind of model, a number for each matrix.
+    """
+    ax = ax or plt.subplots(figsize=(7, 3.2))[1]
+    matrices = list(next(iter(magnitudes.values())))
+    height = 0.8 / len(magnitudes)
+    for i, (kind, numbers) in enumerate(magnitudes.items()):
+        rows = np.arange(len(matrices)) + (i - (len(magnitudes) - 1) / 2) * height
+        ax.barh(rows, [numbers[matrix] for matrix in matrices], height, label=kind, **_bar_style(i))
+    ax.set(yticks=range(len(matrices)), yticklabels=matrices, xlabel="mean magnitude of a number")
+    ax.invert_yaxis()
+    ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
+    listed = "; ".join(
+        f"{kind}: {', '.join(f'{m} {x:.2f}' for m, x in row.items())}" for kind, row in magnitudes.items()
+    )
+    return _describe(ax, f"Mean magnitude of the numbers of each matrix. {listed}.")
+
+
+def plot_shares(
+    shares: Mapping[str, Mapping[str, float]], intervals: Mapping[str, tuple[float, float]], ax: Axes | None = None
+) -> Axes:
+    """Draw one bar for each kind of model, divided into the shares of what became of its seeds.
+
+    `shares` has, for each kind, a number for each outcome, and they add up to 1. `intervals` has the
+    ends of the uncertainty of the first outcome.
+    """
+    ax = ax or plt.subplots(figsize=(7, 0.5 * len(shares) + 1))[1]
+    outcomes = list(next(iter(shares.values())))
+    left = np.zeros(len(shares))
+    for i, outcome in enumerate(outcomes):
+        widths = np.array([row[outcome] for row in shares.values()])
+        ax.barh(range(len(shares)), widths, 0.6, left, label=outcome, **_bar_style(i))
+        left += widths
+    for row, (low, high) in enumerate(intervals[kind] for kind in shares):
+        ax.plot([low, high], [row, row], color="white", linewidth=4, solid_capstyle="butt")
+        ax.plot([low, high], [row, row], "|-", color="black", linewidth=1.5, markersize=10)
+    ax.set(yticks=range(len(shares)), yticklabels=shares, xlim=(0, 1), xlabel="share of the seeds")
+    ax.invert_yaxis()
+    ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=len(outcomes))
+    listed = "; ".join(
+        f"{kind}: {', '.join(f'{outcome} {share:.0%}' for outcome, share in row.items())} "
+        f"({outcomes[0]} between {intervals[kind][0]:.0%} and {intervals[kind][1]:.0%})"
+        for kind, row in shares.items()
+    )
+    return _describe(ax, f"Shares of the seeds. {listed}.")
+
+
+def _bar_style(i: int) -> dict:
+    """Bars that can be told apart without colour."""
+    return [
+        dict(color=INK, edgecolor=INK),
+        dict(color="white", edgecolor=INK, hatch="///"),
+        dict(color=FAINT, edgecolor=INK),
+        dict(color="white", edgecolor=INK, hatch="..."),
+    ][i]
+
+
 def _shade_answers(ax: Axes) -> None:
     low, high = ax.get_ylim()
     ax.set_ylim(min(low, -1), max(high, 1) + 0.2 * (high - low))

@@ -1,6 +1,6 @@
 """Pictures of a model: what a notebook or a control asks for, drawn by `plots`."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -38,6 +38,33 @@ def draw_embeddings(trained: TrainedModel, epoch: int | None = None) -> Axes:
     vocabulary = trained.model_at(epoch).tokenizer.vocabulary
     all_epochs = torch.stack([weights["embedding.weight"] for weights in trained.weights])
     return plots.plot_tokens(all_epochs[: epoch + 1], vocabulary, room_for=all_epochs)
+
+
+def draw_embeddings_in_space(model: Transformer, azimuth: float = -60) -> Axes:
+    """Draw the embeddings of CLS and of the letters in their three principal components (Pearson 1901).
+
+    Four points span three dimensions at most, however many numbers each of them has.
+    """
+    names = [name for name in model.tokenizer.vocabulary if name != "PAD"]
+    embeddings = model.embedding.weight[[model.tokenizer.vocabulary.index(name) for name in names]]
+    _, lengths, directions = torch.linalg.svd(embeddings - embeddings.mean(dim=0), full_matrices=False)
+    # A principal direction has no sign of its own: make its largest number positive.
+    directions = directions * directions.gather(1, directions.abs().argmax(dim=1, keepdim=True)).sign()
+    variances = lengths**2 / (lengths**2).sum()
+    title = f"explained variance {' + '.join(f'{v:.0%}' for v in variances[:3])} = {variances[:3].sum():.0%}"
+    return plots.plot_tokens_in_space(embeddings @ directions[:3].T, names, title, azimuth)
+
+
+def draw_magnitudes(models: Mapping[str, Sequence[Transformer]]) -> Axes:
+    """Draw the mean magnitude of the numbers of each weight matrix, for kinds of models; PAD's zeros are left out."""
+    magnitudes = {}
+    for kind, some in models.items():
+        magnitudes[kind] = {}
+        for name, _ in some[0].named_parameters():
+            numbers = torch.stack([model.get_parameter(name) for model in some])
+            matrix = name.removesuffix(".weight").split(".")[-1]
+            magnitudes[kind][matrix] = numbers[numbers != 0].abs().mean().item()
+    return plots.plot_magnitudes(magnitudes)
 
 
 def draw_cls_paths(model: Transformer, strings: Sequence[str], ax: Axes | None = None) -> Axes:
