@@ -1,5 +1,6 @@
 # make lab    open the notebooks in JupyterLab
 # make test   run every test, notebooks included
+# make bench  print how long training takes, part by part
 # make notebooks, make figures    run them again and write what they show
 # make lab LAB_FLAGS=--port=8890 hands flags to JupyterLab; make test TESTS=tests/test_task.py runs a part.
 
@@ -20,7 +21,7 @@ ifeq ($(shell uname)$(DISPLAY)$(WAYLAND_DISPLAY),Linux)
 WITHOUT_DISPLAY := --no-browser
 endif
 
-.PHONY: lab test notebooks figures
+.PHONY: lab test bench notebooks figures
 
 lab: $(VENV)/installed
 	$(BIN)/python -m jupyterlab --ip=127.0.0.1 --FileCheckpoints.checkpoint_dir=$(abspath $(VENV))/checkpoints \
@@ -30,6 +31,9 @@ test: $(VENV)/test-installed
 	$(BIN)/ruff check --no-cache
 	$(BIN)/ruff format --no-cache --check
 	$(BIN)/python -m pytest $(TESTS)
+
+bench: $(VENV)/test-installed
+	$(BIN)/python tests/bench.py
 
 notebooks: $(VENV)/test-installed
 	$(BIN)/python tests/execute_notebooks.py notebooks/*.ipynb

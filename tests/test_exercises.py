@@ -5,9 +5,11 @@ import math
 import pytest
 
 from toy_transformer import exercises
+from toy_transformer.experiments import SweepRow
 
 OTHER_LENGTH = "abcc"
 SCORES = [0.0, math.log(3)]
+ROWS = [SweepRow(2, 6, 691, 2, 20, 1.8), SweepRow(3, 1443, 0, 30, 30, 337.8)]
 
 RIGHT = [
     ("check_encoding", [0, 4, 2, 3, 3], ("cab{2}",)),
@@ -21,6 +23,11 @@ RIGHT = [
     ("check_wrong_string", "ab{68}", ("bad", 70)),
     ("check_first_failure", 801_781, ("good",)),
     ("check_healing_factor", 2, ("bad", "ab{100}")),
+    ("check_negative_share", 0.5, (16,)),
+    ("check_negative_share", 0.4375, (64,)),
+    ("check_one_letter_logit", math.log(4), (36, 9)),
+    ("check_all_of_eight", 0.688, ()),
+    ("check_one_letter_seed", 3, (ROWS,)),
 ]
 
 WRONG = [
@@ -63,6 +70,16 @@ WRONG = [
     ("check_healing_factor", 1, ("bad", "ab{100}"), "is still wrong"),
     ("check_healing_factor", 3, ("bad", "ab{100}"), "so is a smaller number"),
     ("check_healing_factor", 1.5, ("bad", "ab{100}"), "a whole number"),
+    ("check_negative_share", 0.5625, (64,), "those answered with yes"),
+    ("check_negative_share", 0.75, (64,), "right for a batch of 4"),
+    ("check_negative_share", 3 / 7, (16,), "a batch has 7 shares"),
+    ("check_one_letter_logit", 0.8, (36, 9), "this is the probability"),
+    ("check_one_letter_logit", 4.0, (36, 9), "these are the odds"),
+    ("check_one_letter_logit", 0.0, (36, 9), "the share of positives"),
+    ("check_all_of_eight", 0.9, (), "with probability 0.43"),
+    ("check_all_of_eight", 1.5, (), "between 0 and 1"),
+    ("check_one_letter_seed", 2, (ROWS,), "seed 2 has 6 false positives"),
+    ("check_one_letter_seed", 9, (ROWS,), "the sweep has seeds 2 to 3"),
 ]
 
 

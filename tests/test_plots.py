@@ -17,6 +17,12 @@ from toy_transformer.model import ModelConfig, Transformer
 from toy_transformer.pictures import LivePicture, Picture
 from toy_transformer.task import Task
 
+SHARES = {
+    "hidden_size 2": {"no errors": 0.1, "one letter only": 0.2, "other errors": 0.7},
+    "hidden_size 16, 16 heads": {"no errors": 0.92, "one letter only": 0.0, "other errors": 0.08},
+}
+INTERVALS = {"hidden_size 2": (0.06, 0.17), "hidden_size 16, 16 heads": (0.85, 0.96)}
+
 VIEWS = {
     "embeddings": lambda run: views.draw_embeddings(run),
     "embeddings at epoch 0": lambda run: views.draw_embeddings(run, 0),
@@ -28,6 +34,9 @@ VIEWS = {
     "values of close strings": lambda run: views.draw_values(run.model, ["ab", "a", "b", "c"]),
     "logits": lambda run: views.draw_logits(run.model, ["a{N}b", "ab{N}", "abc{N}"], 10**8),
     "head": lambda run: views.draw_head(run.model, 0, ["bc{N}"], 10_000),
+    "magnitudes": lambda run: views.draw_magnitudes({"before": [run.model_at(0)], "after": [run.model]}),
+    "shares": lambda run: plots.plot_shares(SHARES, INTERVALS),
+    "space": lambda run: views.draw_embeddings_in_space(Transformer(ModelConfig(hidden_size=16), run.seed)),
     "losses": lambda run: plots.plot_losses(run.train_losses, run.validation_losses),
 }
 
@@ -59,7 +68,7 @@ def test_no_label_covers_another(run, view):
 @pytest.mark.parametrize("view", VIEWS)
 def test_every_picture_says_its_numbers_in_words(run, view):
     words = Picture(VIEWS[view](run)).words
-    assert len(re.findall(r"-?\d\.\d", words)) >= 2
+    assert len(re.findall(r"-?\d\.\d|\d%", words)) >= 2
 
 
 def test_pictures_draw_the_numbers_they_are_given(walkthrough):
@@ -232,3 +241,47 @@ def test_other_alphabets_and_more_heads_are_drawn():
     assert len(views.draw_values(model, ["abcdef", "f"]).axes) == 3
     views.draw_queries_and_keys(model, "fab{3}")
     assert "f: logit" in Picture(views.draw_cls_paths(model, ["f", "bd"])).words
+
+
+@pytest.mark.parametrize("hidden_size", [3, 16])
+@pytest.mark.parametrize("seed", range(3))
+def test_three_components_lose_nothing(hidden_size, seed):
+    """The picture has the distances of the embeddings, and the title says how much variance it holds."""
+    model = Transformer(ModelConfig(hidden_size=hidden_size), seed)
+    ax = views.draw_embeddings_in_space(model)
+    points = np.array([line.get_data_3d() for line in ax.lines if line.get_marker() != "None"])[:, :, 0]
+    embeddings = model.embedding.weight[[0, 2, 3, 4]].detach().numpy()
+    for i, j in combinations(range(4), 2):
+        distance = np.linalg.norm(embeddings[i] - embeddings[j])
+        assert np.linalg.norm(points[i] - points[j]) == pytest.approx(distance, rel=1e-5)
+    assert ax.get_title().endswith("= 100%")
+    assert points.var(axis=0).argsort().tolist() == [2, 1, 0]
+
+
+def test_variance_that_is_lost_is_said():
+    model = Transformer(ModelConfig(Task("abcdefgh", "ab"), hidden_size=16))
+    assert not views.draw_embeddings_in_space(model).get_title().endswith("= 100%")
+
+
+def test_a_plane_is_not_drawn_in_space(walkthrough):
+    with pytest.raises(ValueError, match="vectors of 2 numbers: only those of 3"):
+        views.draw_embeddings_in_space(walkthrough.model)
+
+
+def test_magnitudes_are_means_without_the_zeros_of_pad(walkthrough):
+    ax = views.draw_magnitudes({"trained": [walkthrough.model], "twice": [walkthrough.model] * 2})
+    widths = [bar.get_width() for bar in ax.patches]
+    assert widths[:8] == pytest.approx(widths[8:])
+    embeddings = walkthrough.model.embedding.weight[[0, 2, 3, 4]]
+    assert widths[0] == pytest.approx(embeddings.abs().mean().item())
+    assert [label.get_text() for label in ax.get_yticklabels()][-1] == "classifier"
+
+
+def test_shares_and_their_intervals():
+    ax = plots.plot_shares(SHARES, INTERVALS)
+    bars = [(bar.get_x(), bar.get_width()) for bar in ax.patches]
+    flat = [(0, 0.1), (0, 0.92), (0.1, 0.2), (0.92, 0.0), (0.3, 0.7), (0.92, 0.08)]
+    assert [x for bar in bars for x in bar] == pytest.approx([x for bar in flat for x in bar])
+    whiskers = [tuple(line.get_xdata()) for line in ax.lines]
+    assert set(whiskers) == set(INTERVALS.values())
+    assert "no errors 92%" in ax.get_label() and "between 85% and 96%" in ax.get_label()

@@ -110,6 +110,12 @@ def test_failing_work_names_its_seeds(request, with_pool):
         sweep(ModelConfig(), seeds, executor, FEW_STRINGS)
 
 
+def test_outcomes_are_those_of_the_rows():
+    errors = [(0, 0), (0, 0), (0, 1), (6, 0), (999, 5), (1443, 0), (1443, 3)]
+    rows = [experiments.SweepRow(seed, *both, 1, 5, 0.1) for seed, both in enumerate(errors)]
+    assert experiments.outcomes(rows) == {"no errors": 2, "one letter only": 2, "other errors": 3}
+
+
 @pytest.mark.parametrize("seeds", [[], [1, 2, 1]])
 def test_bad_seeds(seeds):
     with pytest.raises(ValueError, match="expected at least one, and none twice"):

@@ -3,6 +3,7 @@
 A further experiment is one entry in `EXPERIMENTS`; `sweep` asks hundreds of seeds of any configuration.
 """
 
+import math
 import pickle
 import signal
 import warnings
@@ -20,7 +21,7 @@ from tqdm.auto import tqdm
 
 from toy_transformer.data import Batch, FixedLengthStrings, VariableLengthStrings, concatenate
 from toy_transformer.model import ModelConfig, Transformer, from_counts
-from toy_transformer.training import OnEpoch, TrainedModel, one_thread, train
+from toy_transformer.training import OnEpoch, TrainedModel, TrainingConfig, one_thread, train
 
 TRAINING_DATA = VariableLengthStrings(max_length=10, alpha=1.0, epoch_size=10_000, batch_size=64, seed=0)
 FIXED_LENGTH_TRAINING_DATA = FixedLengthStrings(length=9, batch_size=64, seed=0)
@@ -132,7 +133,7 @@ def run_all(executor: Executor | None = None) -> dict[str, list[Run]]:
 
 
 SEEDS_TOGETHER = 64
-"""How many seeds of a sweep are trained side by side: more would need more memory and save no more time."""
+"""How many seeds of a sweep are trained side by side, at most: more would need more memory and save no time."""
 
 
 def sweep(
@@ -140,6 +141,7 @@ def sweep(
     seeds: Sequence[int],
     executor: Executor | None = None,
     training_data: TrainingData = TRAINING_DATA,
+    training_config: TrainingConfig = TrainingConfig(),
 ) -> list[SweepRow]:
     """Train and test one model for each of many seeds; give one row for each, in their order.
 
@@ -150,8 +152,9 @@ def sweep(
     """
     if not seeds or len(set(seeds)) < len(seeds):
         raise ValueError(f"seeds={seeds!r}: expected at least one, and none twice")
-    chunks = [seeds[i : i + SEEDS_TOGETHER] for i in range(0, len(seeds), SEEDS_TOGETHER)]
-    tasks = {f"seeds {chunk}": (config, training_data, chunk) for chunk in chunks}
+    size = math.ceil(len(seeds) / math.ceil(len(seeds) / SEEDS_TOGETHER))
+    chunks = [seeds[i : i + size] for i in range(0, len(seeds), size)]
+    tasks = {f"seeds {chunk}": (config, training_data, chunk, training_config) for chunk in chunks}
     rows = {}
     with tqdm(total=len(seeds), unit="seed") as progress:
         for _, done in _each(_sweep_rows, tasks, executor):
@@ -170,8 +173,8 @@ def process_pool(workers: int = 2) -> ProcessPoolExecutor:
 def outcomes(rows: Sequence[SweepRow]) -> dict[str, int]:
     """Count the seeds of a sweep by what became of them.
 
-    With 1,000 false positives or more a model says yes to nearly all of the 1,443 test strings that have just one
-    of the two required letters: it looks for one letter only.
+    With 1,000 false positives or more, a seed is counted as one that looks for one letter only: it says yes to most
+    of the 1,443 test strings that have just one certain letter of the two that are required.
     """
     no_errors = sum(row.errors == 0 for row in rows)
     one_letter_only = sum(row.false_positives >= 1000 for row in rows)
@@ -183,12 +186,15 @@ def outcomes(rows: Sequence[SweepRow]) -> dict[str, int]:
 
 
 def _train_and_test(
-    training_data: TrainingData, initializations: Sequence[Initialization], on_epoch: OnEpoch | None = None
+    training_data: TrainingData,
+    initializations: Sequence[Initialization],
+    on_epoch: OnEpoch | None = None,
+    training_config: TrainingConfig = TrainingConfig(),
 ) -> list[Run]:
     models = [Transformer(config, seed) for config, seed in initializations]
     datasets = (training_data, VALIDATION_DATA, TEST_DATA)
     training, validation, test = (replace(data, task=models[0].config.task).epochs() for data in datasets)
-    histories = train(models, training, concatenate(next(validation)), on_epoch=on_epoch)
+    histories = train(models, training, concatenate(next(validation)), training_config, on_epoch)
     test_strings = concatenate(next(test))
     return [Run(**vars(history), **evaluate(history.model, test_strings)) for history in histories]
 
@@ -198,9 +204,11 @@ def _pickled_runs(training_data: TrainingData, initializations: Sequence[Initial
     return pickle.dumps(_train_and_test(training_data, initializations))
 
 
-def _sweep_rows(config: ModelConfig, training_data: TrainingData, seeds: Sequence[int]) -> list[SweepRow]:
+def _sweep_rows(
+    config: ModelConfig, training_data: TrainingData, seeds: Sequence[int], training_config: TrainingConfig
+) -> list[SweepRow]:
     rows = []
-    for run in _train_and_test(training_data, [(config, seed) for seed in seeds]):
+    for run in _train_and_test(training_data, [(config, seed) for seed in seeds], training_config=training_config):
         epochs, least_loss = len(run.validation_losses), min(run.validation_losses)
         rows.append(SweepRow(run.seed, run.false_positives, run.false_negatives, run.best_epoch, epochs, least_loss))
     return rows

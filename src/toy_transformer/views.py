@@ -46,7 +46,7 @@ def draw_embeddings_in_space(model: Transformer, azimuth: float = -60) -> Axes:
     Four points span three dimensions at most, however many numbers each of them has.
     """
     names = [name for name in model.tokenizer.vocabulary if name != "PAD"]
-    embeddings = model.embedding.weight[[model.tokenizer.vocabulary.index(name) for name in names]]
+    embeddings = model.embedding.weight.detach()[[model.tokenizer.vocabulary.index(name) for name in names]]
     _, lengths, directions = torch.linalg.svd(embeddings - embeddings.mean(dim=0), full_matrices=False)
     # A principal direction has no sign of its own: make its largest number positive.
     directions = directions * directions.gather(1, directions.abs().argmax(dim=1, keepdim=True)).sign()
