@@ -10,6 +10,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 
 from toy_transformer import data, experiments, gradients
 from toy_transformer.model import ModelConfig, Transformer
+from toy_transformer.parallel import process_pool
 from toy_transformer.training import TrainingConfig, _Stack, one_thread
 
 CONFIGS = {
@@ -64,7 +65,7 @@ def bench_experiments() -> None:
 
 def bench_all() -> float:
     def in_a_pool():
-        with experiments.process_pool() as pool:
+        with process_pool() as pool:
             experiments.run_all(pool)
 
     data._draw_epoch.cache_clear()

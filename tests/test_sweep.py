@@ -11,6 +11,7 @@ from toy_transformer import experiments
 from toy_transformer.data import VariableLengthStrings
 from toy_transformer.experiments import Experiment, sweep
 from toy_transformer.model import ModelConfig
+from toy_transformer.parallel import process_pool
 
 SEEDS = range(3, 15)
 FEW_STRINGS = VariableLengthStrings(epoch_size=640)
@@ -30,7 +31,7 @@ def expected() -> list:
 
 @pytest.fixture
 def pool():
-    with experiments.process_pool() as pool:
+    with process_pool() as pool:
         yield pool
 
 

@@ -5,14 +5,10 @@ A further experiment is one entry in `EXPERIMENTS`; `sweep` asks hundreds of see
 
 import math
 import pickle
-import signal
-import warnings
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor, as_completed
-from contextlib import contextmanager
+from collections.abc import Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass, replace
-from multiprocessing import get_context
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Int
@@ -21,6 +17,7 @@ from tqdm.auto import tqdm
 
 from toy_transformer.data import Batch, FixedLengthStrings, VariableLengthStrings, concatenate
 from toy_transformer.model import ModelConfig, Transformer, from_counts
+from toy_transformer.parallel import each
 from toy_transformer.training import OnEpoch, TrainedModel, TrainingConfig, one_thread, train
 
 TRAINING_DATA = VariableLengthStrings(max_length=10, alpha=1.0, epoch_size=10_000, batch_size=64, seed=0)
@@ -119,10 +116,12 @@ def run_all(executor: Executor | None = None) -> dict[str, list[Run]]:
     for experiment in EXPERIMENTS.values():
         group = groups.setdefault((experiment.training_data, experiment.model.architecture), {})
         group.update(dict.fromkeys((experiment.model, seed) for seed in experiment.seeds))
-    tasks = {f"{data}, {architecture}": (data, list(group)) for (data, architecture), group in groups.items()}
+    tasks = {
+        f"training of {architecture} on {data}": (data, list(group)) for (data, architecture), group in groups.items()
+    }
     found = {}
     with tqdm(total=sum(map(len, groups.values())), unit="model") as progress:
-        for label, runs in _each(_pickled_runs, tasks, executor):
+        for label, runs in each(_pickled_runs, tasks, executor):
             data, initializations = tasks[label]
             found |= {(data, *which): run for which, run in zip(initializations, pickle.loads(runs), strict=True)}
             progress.update(len(initializations))
@@ -145,29 +144,20 @@ def sweep(
 ) -> list[SweepRow]:
     """Train and test one model for each of many seeds; give one row for each, in their order.
 
-    The work is done in this process, or by any `concurrent.futures.Executor`: a pool of processes, or the
-    `get_executor()` of a `dask.distributed` client, for many machines. What an executor that breaks down
-    leaves undone is done in this process, with a warning. Raises `ValueError` for no seeds or a seed
-    twice, and `RuntimeError`, which names the seeds, where their training fails.
+    The work is done in this process, or by an executor, as `parallel.each` says. Raises `ValueError` for no
+    seeds or a seed twice, and `RuntimeError`, which names the seeds, where their training fails.
     """
     if not seeds or len(set(seeds)) < len(seeds):
         raise ValueError(f"seeds={seeds!r}: expected at least one, and none twice")
     size = math.ceil(len(seeds) / math.ceil(len(seeds) / SEEDS_TOGETHER))
     chunks = [seeds[i : i + size] for i in range(0, len(seeds), size)]
-    tasks = {f"seeds {chunk}": (config, training_data, chunk, training_config) for chunk in chunks}
+    tasks = {f"training of seeds {chunk}": (config, training_data, chunk, training_config) for chunk in chunks}
     rows = {}
     with tqdm(total=len(seeds), unit="seed") as progress:
-        for _, done in _each(_sweep_rows, tasks, executor):
+        for _, done in each(_sweep_rows, tasks, executor):
             rows.update((row.seed, row) for row in done)
             progress.update(len(done))
     return [rows[seed] for seed in seeds]
-
-
-def process_pool(workers: int = 2) -> ProcessPoolExecutor:
-    """Give an executor for `run_all` and `sweep`: processes on this machine, which outlive an interrupted cell."""
-    return ProcessPoolExecutor(
-        workers, get_context("spawn"), initializer=signal.signal, initargs=(signal.SIGINT, signal.SIG_IGN)
-    )
 
 
 def outcomes(rows: Sequence[SweepRow]) -> dict[str, int]:
@@ -200,7 +190,7 @@ def _train_and_test(
 
 
 def _pickled_runs(training_data: TrainingData, initializations: Sequence[Initialization]) -> bytes:
-    """Bytes, for torch would open a file for each of thousands of tensors to bring them from process to process."""
+    """Bytes, for torch would open a file for each of thousands of tensors on their way from process to process."""
     return pickle.dumps(_train_and_test(training_data, initializations))
 
 
@@ -212,45 +202,6 @@ def _sweep_rows(
         epochs, least_loss = len(run.validation_losses), min(run.validation_losses)
         rows.append(SweepRow(run.seed, run.false_positives, run.false_negatives, run.best_epoch, epochs, least_loss))
     return rows
-
-
-def _each(work: Callable, tasks: dict[str, tuple], executor: Executor | None) -> Iterator[tuple[str, Any]]:
-    """Give the label of each task and what the work makes of its arguments, as it gets done."""
-    if executor is None:
-        for label, arguments in tasks.items():
-            with _naming(label):
-                yield label, work(*arguments)
-        return
-    futures = {_submit(executor, work, arguments): label for label, arguments in tasks.items()}
-    try:
-        for future in as_completed(futures):
-            label = futures[future]
-            with _naming(label):
-                try:
-                    yield label, future.result()
-                except BrokenExecutor as error:
-                    warnings.warn(f"what the executor leaves undone is done here, for it broke: {error}", stacklevel=4)
-                    yield label, work(*tasks[label])
-    finally:
-        for future in futures:
-            future.cancel()
-
-
-def _submit(executor: Executor, work: Callable, arguments: tuple) -> Future:
-    try:
-        return executor.submit(work, *arguments)
-    except BrokenExecutor as error:
-        future = Future()
-        future.set_exception(error)
-        return future
-
-
-@contextmanager
-def _naming(label: str) -> Iterator[None]:
-    try:
-        yield
-    except Exception as error:
-        raise RuntimeError(f"the training of {label} failed: {error}") from error
 
 
 def print_losses(seed: int, epoch: int, train_loss: float, validation_loss: float) -> None:
