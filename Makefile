@@ -1,6 +1,6 @@
 # make lab    open the notebooks in JupyterLab
 # make test   run every test, notebooks included
-# make bench  print how long training takes, part by part
+# make bench  print how long things take, part by part
 # make notebooks, make figures    run them again and write what they show
 # make lab LAB_FLAGS=--port=8890 hands flags to JupyterLab; make test TESTS=tests/test_task.py runs a part.
 

@@ -1,14 +1,16 @@
-"""How long training takes, part by part, and how much longer one model at a time would: `make bench`."""
+"""How long training and the search for wrong strings take, and how long one model at a time would: `make bench`."""
 
 import os
 import platform
 import time
 from collections.abc import Callable
+from statistics import median
 
 import torch
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 from toy_transformer import data, experiments, gradients
+from toy_transformer.horizon import shortest_wrong_string
 from toy_transformer.model import ModelConfig, Transformer
 from toy_transformer.parallel import process_pool
 from toy_transformer.training import TrainingConfig, _Stack, one_thread
@@ -75,6 +77,13 @@ def bench_all() -> float:
     return together
 
 
+def bench_horizon() -> None:
+    """The shortest wrong string of up to a million letters, of each trained model."""
+    models = [run.model for runs in experiments.run_all().values() for run in runs]
+    times = [1000 * seconds(lambda model=model: shortest_wrong_string(model)) for model in models]
+    print(f"horizon of {len(models)} models: median {median(times):.0f} ms, worst {max(times):.0f} ms")
+
+
 def bench_one_at_a_time(together: float) -> None:
     """A textbook's loop: one model, tokens written out and padded, autograd; measured for one epoch of each experiment.
 
@@ -125,6 +134,7 @@ def main() -> None:
         bench_data()
         bench_experiments()
         bench_steps()
+        bench_horizon()
         bench_one_at_a_time(together)
 
 

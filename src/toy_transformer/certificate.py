@@ -1,0 +1,158 @@
+"""Checks a proof that a model is right about every string up to a length, without trusting how it was found.
+
+All arithmetic is ball arithmetic (Johansson 2017, Arb): what it says of a sign is true of the real-valued
+function of the stored weights. Nothing of the search in `horizon.py` is used here.
+"""
+
+from itertools import product
+
+from flint import arb, ctx
+
+from toy_transformer.model import Transformer
+from toy_transformer.task import CLS, FIRST_LETTER, contains_all
+
+Box = tuple[tuple[int, ...], tuple[int, ...]]
+
+PRECISION = 128
+GELU_MINIMUM = ("-0.7517915246935645", "1e-10")
+"""A ball around the only minimum of GELU."""
+
+
+class CertificateError(ValueError):
+    """A certificate does not prove what it says."""
+
+
+def check_certificate(certificate: dict, model: Transformer) -> int:
+    """Give the length up to which a certificate proves the model right about every string.
+
+    Raises `CertificateError` where the certificate is of other weights, has no such form, leaves out a string, or has a
+    box in which the sign of the logit is not right throughout; `ValueError` for a model with norm.
+    """
+    if model.config.norm is not None:
+        raise ValueError(f"norm={model.config.norm!r}: only models without norm have certificates")
+    max_length, boxes = _read(certificate, len(model.tokenizer.letters))
+    if certificate["weights"] != {name: weight.tolist() for name, weight in model.state_dict().items()}:
+        raise CertificateError("the certificate is for other weights")
+    with ctx.workprec(PRECISION):
+        logits = _Logits(model)
+        for box in boxes:
+            label, logit = _label(box, model), logits.over(box)
+            if not (logit > 0 if label else logit < 0):
+                raise CertificateError(f"box {box}: its logits, {logit}, are not certain to be right")
+    uncovered = _uncovered((0,) * 3, (max_length,) * 3, boxes, max_length)
+    if uncovered:
+        raise CertificateError(f"no box holds the letter counts {uncovered}")
+    return max_length
+
+
+def _read(certificate: dict, num_letters: int) -> tuple[int, list[Box]]:
+    try:
+        max_length = certificate["max_length"]
+        boxes = [(tuple(low), tuple(high)) for low, high in certificate["boxes"]]
+        numbers = [max_length, *(number for box in boxes for end in box for number in end)]
+        sound = all(type(number) is int and number >= 0 for number in numbers) and max_length >= 1
+        sound = sound and all(len(end) == num_letters == 3 for box in boxes for end in box)
+        certificate["weights"]
+    except (TypeError, ValueError, KeyError) as error:
+        raise CertificateError(f"this is no certificate: {error!r}") from error
+    if not sound:
+        raise CertificateError("this is no certificate: expected whole numbers, three at each end of a box")
+    return max_length, boxes
+
+
+def _label(box: Box, model: Transformer) -> bool:
+    """The right answer, the same for all strings of the box."""
+    low, high = box
+    if any(n > m or (n == 0) != (m == 0) for n, m in zip(low, high, strict=True)) or sum(low) == 0:
+        raise CertificateError(f"box {box}: its strings do not have the same letters")
+    present = [letter for letter, n in zip(model.tokenizer.letters, low, strict=True) if n]
+    return contains_all(present, model.config.task.required)
+
+
+class _Logits:
+    """The logit as constant + output · values + feed_forward_output · GELU(bias + feed_forward_input · values)."""
+
+    def __init__(self, model: Transformer):
+        weights = {name.split(".")[-2]: _arbs(weight.tolist()) for name, weight in model.state_dict().items()}
+        (classifier,), W_O, W_in = weights["classifier"], weights["W_O"], weights["W_in"]
+        cls, letters = weights["embedding"][CLS], weights["embedding"][FIRST_LETTER:]
+        self.attend_cls, self.head_shape = model.config.attend_cls, model.self_attention_block.head_shape
+        tokens = [cls] * self.attend_cls + letters
+        query = [_dot(row, cls) for row in weights["W_Q"]]
+        keys, self.values = (
+            [[_dot(row, token) for row in weights[name]] for token in tokens] for name in ("W_K", "W_V")
+        )
+        heads, size = self.head_shape
+        of_head = [slice(head * size, (head + 1) * size) for head in range(heads)]
+        self.scores = [[_dot(query[part], key[part]) / arb(size).sqrt() for key in keys] for part in of_head]
+        columns = list(zip(*W_O, strict=True))
+        self.constant, self.output = _dot(classifier, cls), [_dot(classifier, column) for column in columns]
+        self.bias = [_dot(row, cls) for row in W_in]
+        self.feed_forward_input = [[_dot(row, column) for column in columns] for row in W_in]
+        self.feed_forward_output = [_dot(classifier, column) for column in zip(*weights["W_out"], strict=True)]
+
+    def over(self, box: Box) -> arb:
+        """Enclose the logits of all strings of a box.
+
+        A weighted mean is monotone in each count while the others stay, so its extremes are at corners.
+        """
+        corners = [self.means(corner) for corner in product(*zip(*box, strict=True))]
+        values = [_hull(of_corners) for of_corners in zip(*corners, strict=True)]
+        z = [bias + _dot(row, values) for bias, row in zip(self.bias, self.feed_forward_input, strict=True)]
+        return self.constant + _dot(self.output, values) + _dot(self.feed_forward_output, [_gelu_over(x) for x in z])
+
+    def means(self, counts: tuple[int, ...]) -> list[arb]:
+        multiplicity, means, size = (1,) * self.attend_cls + counts, [], self.head_shape[1]
+        occurs = [token for token, n in enumerate(multiplicity) if n]
+        for head, scores in enumerate(self.scores):
+            shares = [multiplicity[token] * (scores[token] - scores[occurs[0]]).exp() for token in occurs]
+            for row in range(head * size, (head + 1) * size):
+                means.append(_dot(shares, [self.values[token][row] for token in occurs]) / sum(shares))
+        return means
+
+
+def _arbs(numbers: list) -> list:
+    return [_arbs(x) if isinstance(x, list) else arb(x) for x in numbers]
+
+
+def _dot(left: list[arb], right: list[arb]) -> arb:
+    return sum((x * y for x, y in zip(left, right, strict=True)), arb(0))
+
+
+def _hull(balls: list[arb]) -> arb:
+    hull, *others = balls
+    for ball in others:
+        hull = hull.union(ball)
+    return hull
+
+
+def _gelu(x: arb) -> arb:
+    return x * (1 + (x / arb(2).sqrt()).erf()) / 2
+
+
+def _gelu_over(x: arb) -> arb:
+    """GELU falls up to its minimum and rises from there on: its extremes are at the ends, or at the minimum."""
+    least = arb(*GELU_MINIMUM)
+    candidates = [_gelu(x.lower()), _gelu(x.upper())] + [_gelu(least)] * x.overlaps(least)
+    return _hull(candidates)
+
+
+def _uncovered(low: tuple, high: tuple, boxes: list[Box], max_length: int) -> tuple[int, ...] | None:
+    """Give counts between `low` and `high`, of a string of at most `max_length` letters, that no box holds."""
+    high = tuple(min(m, max_length - sum(low) + n) for n, m in zip(low, high, strict=True))
+    if sum(low) > max_length or sum(high) == 0:
+        return None
+    touching = [box for box in boxes if all(a <= m and n <= b for a, b, n, m in zip(*box, low, high, strict=True))]
+    for box in touching:
+        if all(a <= n and m <= b for a, b, n, m in zip(*box, low, high, strict=True)):
+            return None
+    faces = [
+        (i, face) for a, b in touching for i in range(len(low)) for face in (a[i], b[i] + 1) if low[i] < face <= high[i]
+    ]
+    if sum(low) == 0:
+        faces = [(i, 1) for i in range(len(low)) if high[i] >= 1]
+    if not faces:
+        return low
+    i, face = sorted(faces)[len(faces) // 2]
+    below, above = (*high[:i], face - 1, *high[i + 1 :]), (*low[:i], face, *low[i + 1 :])
+    return _uncovered(low, below, touching, max_length) or _uncovered(above, high, touching, max_length)

@@ -1,0 +1,105 @@
+"""Certificates are accepted as they are made, and refused with the least change."""
+
+import copy
+import json
+import math
+
+import pytest
+import torch
+
+from toy_transformer.certificate import CertificateError, check_certificate
+from toy_transformer.horizon import certify, horizon
+from toy_transformer.model import ModelConfig, Transformer
+
+
+@pytest.fixture(scope="module")
+def model(walkthrough) -> Transformer:
+    return walkthrough.model
+
+
+@pytest.fixture(scope="module")
+def certificate(model) -> dict:
+    return json.loads(json.dumps(certify(model, horizon(model))))
+
+
+def test_a_certificate_is_accepted_and_says_how_far(model, certificate):
+    assert check_certificate(certificate, model) == 2166
+
+
+def test_no_certificate_where_the_model_is_wrong(model):
+    with pytest.raises(ValueError, match=r"the model is wrong about abc\{2165\}, of 2167 letters"):
+        certify(model, 2167)
+
+
+def test_each_box_is_needed(model, certificate):
+    for i in range(0, len(certificate["boxes"]), max(len(certificate["boxes"]) // 10, 1)):
+        tampered = dict(certificate, boxes=certificate["boxes"][:i] + certificate["boxes"][i + 1 :])
+        with pytest.raises(CertificateError, match="no box holds the letter counts"):
+            check_certificate(tampered, model)
+
+
+def test_a_widened_box_is_refused(model, certificate):
+    """One that reaches to the shortest wrong string."""
+    tampered = copy.deepcopy(certificate)
+    low, high = next(box for box in tampered["boxes"] if box[0][:2] == [1, 1] and box[1][2] >= 1000)
+    high[2] = 4000
+    with pytest.raises(CertificateError, match="are not certain to be right"):
+        check_certificate(tampered, model)
+
+
+def test_a_longer_length_is_refused(model, certificate):
+    with pytest.raises(CertificateError, match="no box holds"):
+        check_certificate(dict(certificate, max_length=2167), model)
+
+
+def test_a_narrowed_box_is_refused(model, certificate):
+    tampered = copy.deepcopy(certificate)
+    box = max(tampered["boxes"], key=lambda box: sum(box[1]))
+    widest = max(range(3), key=lambda i: box[1][i])
+    box[1][widest] = box[0][widest]
+    with pytest.raises(CertificateError, match="no box holds"):
+        check_certificate(tampered, model)
+
+
+@pytest.mark.parametrize("name", ["embedding.weight", "classifier.weight", "self_attention_block.W_in.weight"])
+def test_one_last_bit_of_a_weight_is_enough(model, certificate, name):
+    tampered = copy.deepcopy(certificate)
+    row = tampered["weights"][name][0]
+    row[0] = torch.tensor(row[0]).nextafter(torch.tensor(math.inf)).item()
+    with pytest.raises(CertificateError, match="other weights"):
+        check_certificate(tampered, model)
+
+
+def test_a_box_of_strings_with_different_answers_is_refused(model, certificate):
+    tampered = dict(certificate, boxes=[*certificate["boxes"], [[0, 1, 1], [1, 1, 1]]])
+    with pytest.raises(CertificateError, match="do not have the same letters"):
+        check_certificate(tampered, model)
+
+
+@pytest.mark.parametrize(
+    "nonsense",
+    [
+        {},
+        {"max_length": 5},
+        {"max_length": 1.5, "boxes": [], "weights": {}},
+        {"max_length": 5, "boxes": [[[1], [2]]], "weights": {}},
+    ],
+)
+def test_what_is_no_certificate_is_refused(model, nonsense):
+    with pytest.raises(CertificateError, match="this is no certificate"):
+        check_certificate(nonsense, model)
+
+
+@pytest.mark.parametrize(
+    "config", [ModelConfig(attend_cls=True), ModelConfig(hidden_size=4, num_attention_heads=2, attention_head_size=2)]
+)
+def test_other_models(config):
+    checked = 0
+    for seed in range(20):
+        model = Transformer(config, seed).requires_grad_(False)
+        model.classifier.weight *= -10 * model.trace(["c"]).output_logits.sign()
+        length = horizon(model, 50)
+        if length:
+            assert check_certificate(certify(model, length), model) == length
+            checked += 1
+    assert checked >= 3

@@ -1,0 +1,157 @@
+"""The shortest wrong string against exhaustive search, and against what is known of the trained models."""
+
+from itertools import product
+
+import pytest
+import torch
+from flint import arb, ctx
+
+from toy_transformer import experiments
+from toy_transformer.horizon import Undecidable, _Bounds, enclose_logit, horizon, shortest_wrong_string
+from toy_transformer.model import ModelConfig, Transformer, from_counts
+from toy_transformer.task import Task
+
+CONFIGS = [
+    ModelConfig(),
+    ModelConfig(attend_cls=True),
+    ModelConfig(hidden_size=16, num_attention_heads=3),
+    ModelConfig(hidden_size=4, attention_head_size=2, feed_forward_size=3),
+    ModelConfig(hidden_size=3, norm="rms"),
+    ModelConfig(hidden_size=4, norm="layer", attend_cls=True),
+]
+
+
+def _random_model(config: ModelConfig, seed: int) -> Transformer:
+    """Large random weights, and the classifier's sign such that the model is right about "c"."""
+    model = Transformer(config, seed)
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            if "norm" not in name:
+                weight.copy_(2 * torch.randn(weight.shape, generator=generator))
+        model.classifier.weight *= -model.trace(["c"]).output_logits.sign()
+    return model.requires_grad_(False)
+
+
+def _shortest_by_trying_all(model: Transformer, longest: int) -> tuple[int, float] | None:
+    """The length of the shortest wrong string, of all up to a length, and how near 0 a logit came."""
+    counts = torch.tensor([row for row in product(range(longest + 1), repeat=3) if 1 <= sum(row) <= longest])
+    double = Transformer(model.config).double()
+    double.load_state_dict(model.state_dict())
+    with torch.no_grad():
+        logits = double(*from_counts(counts, torch.float64), num_queries=1).output_logits
+    labels = (counts[:, 0] > 0) & (counts[:, 1] > 0)
+    wrong = counts[(logits > 0) != labels].sum(dim=1)
+    assert logits.abs().min() > 1e-9, "too near 0 for float64 to decide; choose another seed"
+    return int(wrong.min()) if len(wrong) else None
+
+
+def _check_against_trying_all(model: Transformer, longest: int = 60) -> int | None:
+    expected = _shortest_by_trying_all(model, longest)
+    found = shortest_wrong_string(model, longest)
+    assert (found and found.length) == expected
+    return expected
+
+
+@pytest.fixture(scope="module")
+def trained() -> list[experiments.Run]:
+    return experiments.run("all_initializations")
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_random_models_against_trying_all(seed):
+    _check_against_trying_all(_random_model(CONFIGS[seed % len(CONFIGS)], seed))
+
+
+def test_trained_models_against_trying_all(trained):
+    lengths = [_check_against_trying_all(run.model) for run in trained]
+    assert lengths[0] == 60 and lengths[4] == 37 and lengths[5] is None
+
+
+@pytest.mark.parametrize("config", CONFIGS)
+def test_models_trained_a_little_against_trying_all(config):
+    """Nearer to right than random ones, so that the search has to look far."""
+    small = experiments.VariableLengthStrings(epoch_size=6400)
+    validation = experiments.concatenate(next(experiments.VALIDATION_DATA.epochs()))
+    rule = experiments.TrainingConfig(max_epochs=3)
+    for run in experiments.train([Transformer(config, seed) for seed in (0, 1)], small.epochs(), validation, rule):
+        _check_against_trying_all(run.model)
+
+
+@pytest.mark.parametrize(("seed", "string"), [(5, "abc{2165}"), (0, "a{59}b"), (4, "abc{35}")])
+def test_what_is_known(trained, seed, string):
+    found = shortest_wrong_string(trained[seed].model)
+    assert (found.string, found.label, found.float32_agrees) == (string, 1, True)
+    assert found.logit == pytest.approx(trained[seed].model.trace([string]).output_logits.item(), abs=1e-4)
+    assert horizon(trained[seed].model) == found.length - 1
+    assert horizon(trained[seed].model, found.length - 1) == found.length - 1
+
+
+@pytest.mark.parametrize("config", CONFIGS)
+def test_enclosures_hold_the_logit(config):
+    model = _random_model(config, 1).double()
+    for counts in [(1, 0, 0), (3, 1, 4), (0, 1000, 1), (123456, 1, 7)]:
+        expected = model(*from_counts(torch.tensor([counts]), torch.float64)).output_logits.item()
+        with ctx.workprec(128):
+            enclosure = enclose_logit(model, counts)
+        # rms_norm adds the epsilon of its own precision; the stored weights are those of float32.
+        assert float(enclosure.mid()) == pytest.approx(expected, rel=1e-9 if config.norm != "rms" else 1e-4)
+        assert enclosure.rad() < 1e-20
+
+
+@pytest.mark.parametrize("config", CONFIGS)
+def test_bounds_hold_every_string_of_a_box(config):
+    model = _random_model(config, 2)
+    bounds = _Bounds(model)
+    for low, high in [
+        ((1, 1, 0), (4, 9, 3)),
+        ((0, 1, 0), (0, 6, 60)),
+        ((5, 2, 9), (5, 2, 9)),
+        ((1, 10, 1), (3, 900, 2)),
+    ]:
+        least, greatest, _ = bounds.logits(torch.tensor([[low, high]], dtype=torch.float64))
+        steps = [sorted({*range(lo, hi + 1, max((hi - lo) // 4, 1)), hi}) for lo, hi in zip(low, high, strict=True)]
+        for counts in product(*steps):
+            logit = float(enclose_logit(model, counts).mid())
+            assert least - 1e-9 <= logit <= greatest + 1e-9
+        if low == high:
+            assert greatest - least < 1e-9
+
+
+def test_the_same_proportions_have_the_same_logit(trained):
+    model = trained[3].model
+    assert enclose_logit(model, (2, 3, 5)).overlaps(enclose_logit(model, (200, 300, 500)))
+    assert (enclose_logit(model, (2, 3, 5)) - enclose_logit(model, (200, 300, 500))).abs_upper() < arb(1e-12)
+
+
+def test_a_tie_is_not_decided():
+    model = Transformer()
+    with torch.no_grad():
+        model.classifier.weight.zero_()
+    with pytest.raises(Undecidable, match="its logit, 0, is too near 0 to have a sign"):
+        shortest_wrong_string(model)
+
+
+@pytest.mark.parametrize("max_length", [0, -1, True])
+def test_bad_lengths(max_length):
+    with pytest.raises(ValueError, match="expected a whole number of at least 1"):
+        shortest_wrong_string(Transformer(), max_length)
+
+
+def test_other_alphabets_are_refused():
+    with pytest.raises(ValueError, match="only models of three letters are decided"):
+        shortest_wrong_string(Transformer(ModelConfig(Task("abcd", "ab"))))
+
+
+@pytest.mark.parametrize("config", CONFIGS[:4])
+def test_weights_far_larger_than_any_training_makes(config):
+    """Scores of many thousands: float64 weights underflow to 0, and what is told of single strings stays true."""
+    model = _random_model(config, 3)
+    with torch.no_grad():
+        for weight in (model.self_attention_block.W_Q.weight, model.self_attention_block.W_K.weight):
+            weight *= 100
+    found = shortest_wrong_string(model, 10_000)
+    for counts in product(range(5), repeat=3):
+        if 1 <= sum(counts) < (found.length if found else 10_001):
+            with ctx.workprec(4096):
+                assert (enclose_logit(model, counts) > 0) == (counts[0] > 0 and counts[1] > 0)
