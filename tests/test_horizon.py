@@ -33,8 +33,8 @@ def _random_model(config: ModelConfig, seed: int) -> Transformer:
     return model.requires_grad_(False)
 
 
-def _shortest_by_trying_all(model: Transformer, longest: int) -> tuple[int, float] | None:
-    """The length of the shortest wrong string, of all up to a length, and how near 0 a logit came."""
+def _shortest_by_trying_all(model: Transformer, longest: int) -> int | None:
+    """The length of the shortest wrong string, of all up to a length."""
     counts = torch.tensor([row for row in product(range(longest + 1), repeat=3) if 1 <= sum(row) <= longest])
     double = Transformer(model.config).double()
     double.load_state_dict(model.state_dict())

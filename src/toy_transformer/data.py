@@ -72,8 +72,8 @@ class VariableLengthStrings:
             yield batches
 
     def _draw_batch(self, generator: np.random.RandomState) -> Batch:
-        letters, required = range(len(self.task.letters)), [self.task.letters.index(x) for x in self.task.required]
-        others = [letter for letter in letters if letter not in required]
+        required = [self.task.letters.index(letter) for letter in self.task.required]
+        others = [letter for letter in range(len(self.task.letters)) if letter not in required]
         budgets, counts, labels = self._budgets(), [], []
         for _ in range(self.batch_size):
             available = [i for i, budget in enumerate(budgets) if budget]
