@@ -91,7 +91,13 @@ def test_what_is_no_certificate_is_refused(model, nonsense):
 
 
 @pytest.mark.parametrize(
-    "config", [ModelConfig(attend_cls=True), ModelConfig(hidden_size=4, num_attention_heads=2, attention_head_size=2)]
+    "config",
+    [
+        ModelConfig(attend_cls=True),
+        ModelConfig(hidden_size=4, num_attention_heads=2, attention_head_size=2),
+        ModelConfig(length_scaling=0.7),
+        ModelConfig(attend_cls=True, length_scaling=2.0),
+    ],
 )
 def test_other_models(config):
     checked = 0

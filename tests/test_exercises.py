@@ -9,7 +9,7 @@ from toy_transformer.experiments import SweepRow
 
 OTHER_LENGTH = "abcc"
 SCORES = [0.0, math.log(3)]
-ROWS = [SweepRow(2, 6, 691, 2, 20, 1.8), SweepRow(3, 1443, 0, 30, 30, 337.8)]
+ROWS = [SweepRow(2, 6, 691, 2, 20, 1.8, 66), SweepRow(3, 1443, 0, 30, 30, 337.8, 0)]
 
 RIGHT = [
     ("check_encoding", [0, 4, 2, 3, 3], ("cab{2}",)),

@@ -55,9 +55,9 @@ def test_one_string_that_has_only_one_letter():
         torch.testing.assert_close(gradient.clone(), expected[name])
 
 
-@pytest.mark.parametrize("option", [dict(norm="layer"), dict(dropout=0.1), dict(attention_head_size=2)])
+@pytest.mark.parametrize("option", [dict(norm="layer"), dict(dropout=0.1), dict(length_scaling=0.5), dict(attention_head_size=2)])
 def test_what_is_not_written_out_is_refused(option):
     config = ModelConfig(**option)
     assert not is_written_out(config)
-    with pytest.raises(ValueError, match="expected heads of size 1, no norm and no dropout"):
+    with pytest.raises(ValueError, match="expected heads of size 1, no norm, dropout or length scaling"):
         differentiate({}, config, Batch(torch.tensor([[1, 1, 1]]), torch.tensor([1])))

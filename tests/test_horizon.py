@@ -2,12 +2,14 @@
 
 from itertools import product
 
+import numpy as np
 import pytest
 import torch
 from flint import arb, ctx
 
 from toy_transformer import experiments
-from toy_transformer.horizon import Undecidable, _Bounds, enclose_logit, horizon, shortest_wrong_string
+from toy_transformer.bounds import Bounds
+from toy_transformer.horizon import Undecidable, enclose_logit, horizon, shortest_wrong_string
 from toy_transformer.model import ModelConfig, Transformer, from_counts
 from toy_transformer.task import Task
 
@@ -18,6 +20,8 @@ CONFIGS = [
     ModelConfig(hidden_size=4, attention_head_size=2, feed_forward_size=3),
     ModelConfig(hidden_size=3, norm="rms"),
     ModelConfig(hidden_size=4, norm="layer", attend_cls=True),
+    ModelConfig(length_scaling=0.4),
+    ModelConfig(hidden_size=4, num_attention_heads=3, attend_cls=True, length_scaling=1.5),
 ]
 
 
@@ -102,14 +106,14 @@ def test_enclosures_hold_the_logit(config):
 @pytest.mark.parametrize("config", CONFIGS)
 def test_bounds_hold_every_string_of_a_box(config):
     model = _random_model(config, 2)
-    bounds = _Bounds(model)
+    bounds = Bounds(model)
     for low, high in [
         ((1, 1, 0), (4, 9, 3)),
         ((0, 1, 0), (0, 6, 60)),
         ((5, 2, 9), (5, 2, 9)),
         ((1, 10, 1), (3, 900, 2)),
     ]:
-        least, greatest, _ = bounds.logits(torch.tensor([[low, high]], dtype=torch.float64))
+        (least,), (greatest,) = bounds.logits(np.array([[low, high]], dtype=float))
         steps = [sorted({*range(lo, hi + 1, max((hi - lo) // 4, 1)), hi}) for lo, hi in zip(low, high, strict=True)]
         for counts in product(*steps):
             logit = float(enclose_logit(model, counts).mid())
@@ -132,9 +136,9 @@ def test_a_tie_is_not_decided():
         shortest_wrong_string(model)
 
 
-@pytest.mark.parametrize("max_length", [0, -1, True])
+@pytest.mark.parametrize("max_length", [0, -1, True, 10**10])
 def test_bad_lengths(max_length):
-    with pytest.raises(ValueError, match="expected a whole number of at least 1"):
+    with pytest.raises(ValueError, match="expected a whole number from 1 to 1,000,000,000"):
         shortest_wrong_string(Transformer(), max_length)
 
 

@@ -1,4 +1,5 @@
 import dataclasses
+import math
 
 import pytest
 import torch
@@ -175,6 +176,22 @@ def test_dropout_drops_in_training_only():
     assert len(model.eval()(*from_counts(counts)).output_logits.unique()) == 1
 
 
+def test_length_scaling_multiplies_the_scores():
+    """By max(1, κ ln n), where n counts letters, neither CLS nor PAD, however the string is given."""
+    strings = ["ab", "abca", "a{2}bc", "ab{100}c{7}", "c"]
+    plain, scaled = Transformer(seed=3), Transformer(seed=3).with_length_scaling(0.8)
+    for string in strings:
+        factor = max(1, 0.8 * math.log(sum(plain.tokenizer.counts(string))))
+        trace = plain.trace([string])
+        log_multiplicity = trace.multiplicity[0].log()
+        scores = (trace.attention_scores - log_multiplicity).nan_to_num()
+        expected = (factor * scores + log_multiplicity).softmax(dim=-1)
+        torch.testing.assert_close(scaled.trace([string]).attention_weights, expected)
+    torch.testing.assert_close(scaled.trace(["abca"]).output_logits, scaled.trace(["a{2}bc"]).output_logits)
+    token_ids = torch.tensor(scaled.tokenizer.encode_batch(strings))
+    torch.testing.assert_close(scaled(token_ids).output_logits, scaled.trace(strings).output_logits)
+
+
 def test_the_scores_of_a_long_string_need_no_long_table():
     trace = Transformer().trace([f"a{{{10**17}}}b{{{10**12}}}"])
     assert trace.attention_scores.shape == (1, 2, 3, 3)
@@ -201,6 +218,8 @@ def test_bad_strings_are_refused(strings):
         dict(embedding_init="zeros"),
         dict(dropout=1.0),
         dict(dropout=-0.1),
+        dict(length_scaling=-1.0),
+        dict(length_scaling=math.nan),
     ],
 )
 def test_models_that_cannot_be(option):

@@ -10,8 +10,10 @@ from distributed import Client, LocalCluster
 from toy_transformer import experiments
 from toy_transformer.data import VariableLengthStrings
 from toy_transformer.experiments import Experiment, sweep
+from toy_transformer.horizon import horizon
 from toy_transformer.model import ModelConfig
 from toy_transformer.parallel import process_pool
+from toy_transformer.task import Task
 
 SEEDS = range(3, 15)
 FEW_STRINGS = VariableLengthStrings(epoch_size=640)
@@ -58,7 +60,7 @@ class _Deadly(Executor):
 def _rows_of_runs(config: ModelConfig, seeds) -> list:
     runs = experiments._train_and_test(FEW_STRINGS, [(config, seed) for seed in seeds])
     return [
-        (r.seed, r.confusion_matrix[0][1], r.confusion_matrix[1][0], r.best_epoch, len(r.validation_losses))
+        (r.seed, r.false_positives, r.false_negatives, r.best_epoch, len(r.validation_losses), horizon(r.model))
         for r in runs
     ]
 
@@ -66,8 +68,14 @@ def _rows_of_runs(config: ModelConfig, seeds) -> list:
 def test_rows_are_those_of_runs(expected):
     assert [row.seed for row in expected] == list(SEEDS)
     pairs = [row for start in range(3, 15, 2) for row in _rows_of_runs(ModelConfig(), range(start, start + 2))]
-    assert [tuple(row)[:5] for row in expected] == pairs
+    assert [(*row[:5], row.horizon) for row in expected] == pairs
     assert len({row.validation_loss for row in expected}) == len(SEEDS)
+
+
+def test_no_horizon_for_another_alphabet():
+    data = VariableLengthStrings(Task("abcd", "ab"), epoch_size=640)
+    (row,) = sweep(ModelConfig(Task("abcd", "ab")), [0], training_data=data)
+    assert row.horizon is None
 
 
 def test_pool(pool, expected):
@@ -113,7 +121,7 @@ def test_failing_work_names_its_seeds(request, with_pool):
 
 def test_outcomes_are_those_of_the_rows():
     errors = [(0, 0), (0, 0), (0, 1), (6, 0), (999, 5), (1443, 0), (1443, 3)]
-    rows = [experiments.SweepRow(seed, *both, 1, 5, 0.1) for seed, both in enumerate(errors)]
+    rows = [experiments.SweepRow(seed, *both, 1, 5, 0.1, 9) for seed, both in enumerate(errors)]
     assert experiments.outcomes(rows) == {"no errors": 2, "one letter only": 2, "other errors": 3}
 
 

@@ -34,7 +34,7 @@ def check_certificate(certificate: dict, model: Transformer) -> int:
     if certificate["weights"] != {name: weight.tolist() for name, weight in model.state_dict().items()}:
         raise CertificateError("the certificate is for other weights")
     with ctx.workprec(PRECISION):
-        logits = _Logits(model)
+        logits = Logits(model)
         for box in boxes:
             label, logit = _label(box, model), logits.over(box)
             if not (logit > 0 if label else logit < 0):
@@ -69,53 +69,72 @@ def _label(box: Box, model: Transformer) -> bool:
     return contains_all(present, model.config.task.required)
 
 
-class _Logits:
-    """The logit as constant + output · values + feed_forward_output · GELU(bias + feed_forward_input · values)."""
+class Logits:
+    """Encloses the logit of a model without norm.
+
+    It is constant + output · values + feed_forward_output · GELU(bias + feed_forward_input · values). A token's
+    scores, one for each head, are `scores[head][token]`; its values, one for each row of W_V, `values[token][row]`.
+    """
 
     def __init__(self, model: Transformer):
         weights = {name.split(".")[-2]: _arbs(weight.tolist()) for name, weight in model.state_dict().items()}
         (classifier,), W_O, W_in = weights["classifier"], weights["W_O"], weights["W_in"]
         cls, letters = weights["embedding"][CLS], weights["embedding"][FIRST_LETTER:]
-        self.attend_cls, self.head_shape = model.config.attend_cls, model.self_attention_block.head_shape
+        self.attend_cls, self.length_scaling = model.config.attend_cls, model.config.length_scaling
+        heads, self.head_size = model.self_attention_block.head_shape
         tokens = [cls] * self.attend_cls + letters
-        query = [_dot(row, cls) for row in weights["W_Q"]]
+        query = [dot(row, cls) for row in weights["W_Q"]]
         keys, self.values = (
-            [[_dot(row, token) for row in weights[name]] for token in tokens] for name in ("W_K", "W_V")
+            [[dot(row, token) for row in weights[name]] for token in tokens] for name in ("W_K", "W_V")
         )
-        heads, size = self.head_shape
-        of_head = [slice(head * size, (head + 1) * size) for head in range(heads)]
-        self.scores = [[_dot(query[part], key[part]) / arb(size).sqrt() for key in keys] for part in of_head]
+        of_head = [slice(head * self.head_size, (head + 1) * self.head_size) for head in range(heads)]
+        self.scores = [[dot(query[part], key[part]) / arb(self.head_size).sqrt() for key in keys] for part in of_head]
         columns = list(zip(*W_O, strict=True))
-        self.constant, self.output = _dot(classifier, cls), [_dot(classifier, column) for column in columns]
-        self.bias = [_dot(row, cls) for row in W_in]
-        self.feed_forward_input = [[_dot(row, column) for column in columns] for row in W_in]
-        self.feed_forward_output = [_dot(classifier, column) for column in zip(*weights["W_out"], strict=True)]
+        self.constant, self.output = dot(classifier, cls), [dot(classifier, column) for column in columns]
+        self.bias = [dot(row, cls) for row in W_in]
+        self.feed_forward_input = [[dot(row, column) for column in columns] for row in W_in]
+        self.feed_forward_output = [dot(classifier, column) for column in zip(*weights["W_out"], strict=True)]
 
     def over(self, box: Box) -> arb:
         """Enclose the logits of all strings of a box.
 
-        A weighted mean is monotone in each count while the others stay, so its extremes are at corners.
+        A weighted mean is monotone in the weight of each token while the others stay: its extremes are at corners.
         """
-        corners = [self.means(corner) for corner in product(*zip(*box, strict=True))]
-        values = [_hull(of_corners) for of_corners in zip(*corners, strict=True)]
-        z = [bias + _dot(row, values) for bias, row in zip(self.bias, self.feed_forward_input, strict=True)]
-        return self.constant + _dot(self.output, values) + _dot(self.feed_forward_output, [_gelu_over(x) for x in z])
-
-    def means(self, counts: tuple[int, ...]) -> list[arb]:
-        multiplicity, means, size = (1,) * self.attend_cls + counts, [], self.head_shape[1]
-        occurs = [token for token, n in enumerate(multiplicity) if n]
+        occurs = [token for token, n in enumerate(self.multiplicities(box[1])) if n]
+        values = []
         for head, scores in enumerate(self.scores):
-            shares = [multiplicity[token] * (scores[token] - scores[occurs[0]]).exp() for token in occurs]
-            for row in range(head * size, (head + 1) * size):
-                means.append(_dot(shares, [self.values[token][row] for token in occurs]) / sum(shares))
-        return means
+            weights = self.extreme_weights(box, [scores[token] for token in occurs], occurs)
+            for row in range(head * self.head_size, (head + 1) * self.head_size):
+                of_row = [self.values[token][row] for token in occurs]
+                values.append(_hull([dot(corner, of_row) / sum(corner) for corner in product(*weights)]))
+        return self.of_values(values)
+
+    def extreme_weights(self, box: Box, scores: list[arb], occurs: list[int]) -> list[tuple[arb, arb]]:
+        """Give the least and the greatest weight, before division by their sum, of each token that occurs."""
+        # Scores count from the largest, for a common factor changes no share.
+        largest = max(scores, key=lambda score: score.mid())
+        low, high = (self.multiplicities(end) for end in box)
+        factors = [(self.length_scaling * arb(sum(end)).log()).max(arb(1)) for end in box]
+        weights = []
+        for token, score in zip(occurs, scores, strict=True):
+            leads = [factor * (score - largest) for factor in factors]
+            least, most = leads[0].min(leads[1]), leads[0].max(leads[1])
+            weights.append((low[token] * least.exp(), high[token] * most.exp()))
+        return weights
+
+    def multiplicities(self, counts: tuple[int, ...]) -> tuple[int, ...]:
+        return (1,) * self.attend_cls + counts
+
+    def of_values(self, values: list[arb]) -> arb:
+        z = [bias + dot(row, values) for bias, row in zip(self.bias, self.feed_forward_input, strict=True)]
+        return self.constant + dot(self.output, values) + dot(self.feed_forward_output, [_gelu_over(x) for x in z])
 
 
 def _arbs(numbers: list) -> list:
     return [_arbs(x) if isinstance(x, list) else arb(x) for x in numbers]
 
 
-def _dot(left: list[arb], right: list[arb]) -> arb:
+def dot(left: list[arb], right: list[arb]) -> arb:
     return sum((x * y for x, y in zip(left, right, strict=True)), arb(0))
 
 

@@ -16,6 +16,7 @@ from torch import Tensor
 from tqdm.auto import tqdm
 
 from toy_transformer.data import Batch, FixedLengthStrings, VariableLengthStrings, concatenate
+from toy_transformer.horizon import Undecidable, horizon
 from toy_transformer.model import ModelConfig, Transformer, from_counts
 from toy_transformer.parallel import each
 from toy_transformer.training import OnEpoch, TrainedModel, TrainingConfig, one_thread, train
@@ -77,7 +78,11 @@ class Run(TrainedModel):
 
 
 class SweepRow(NamedTuple):
-    """What a sweep tells about one seed. `validation_loss` is the sum over the validation strings."""
+    """What a sweep tells about one seed. `validation_loss` is the sum over the validation strings.
+
+    `horizon` is the length, of up to a million letters, up to which the model is right about every string. It
+    is None for another number of letters than three, and where a logit is too near 0 to tell.
+    """
 
     seed: int
     false_positives: int
@@ -85,6 +90,7 @@ class SweepRow(NamedTuple):
     best_epoch: int
     epochs: int
     validation_loss: float
+    horizon: int | None
 
     @property
     def errors(self) -> int:
@@ -200,8 +206,18 @@ def _sweep_rows(
     rows = []
     for run in _train_and_test(training_data, [(config, seed) for seed in seeds], training_config=training_config):
         epochs, least_loss = len(run.validation_losses), min(run.validation_losses)
-        rows.append(SweepRow(run.seed, run.false_positives, run.false_negatives, run.best_epoch, epochs, least_loss))
+        errors = run.false_positives, run.false_negatives
+        rows.append(SweepRow(run.seed, *errors, run.best_epoch, epochs, least_loss, _horizon(run.model)))
     return rows
+
+
+def _horizon(model: Transformer) -> int | None:
+    if len(model.tokenizer.letters) != 3:
+        return None
+    try:
+        return horizon(model)
+    except Undecidable:
+        return None
 
 
 def print_losses(seed: int, epoch: int, train_loss: float, validation_loss: float) -> None:

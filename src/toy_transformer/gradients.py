@@ -21,8 +21,8 @@ BLOCK = "self_attention_block."
 
 
 def is_written_out(config: ModelConfig) -> bool:
-    """Say whether `differentiate` can take models of this configuration: heads of size 1, no norm, no dropout."""
-    return config.attention_head_size == 1 and config.norm is None and config.dropout == 0
+    """Say whether `differentiate` can take models of this configuration: heads of size 1, no options."""
+    return config.attention_head_size == 1 and not (config.norm or config.dropout or config.length_scaling)
 
 
 @torch.inference_mode()
@@ -35,7 +35,7 @@ def differentiate(
     for a configuration that is not written out here.
     """
     if not is_written_out(config):
-        raise ValueError(f"{config}: expected heads of size 1, no norm and no dropout")
+        raise ValueError(f"{config}: expected heads of size 1, no norm, dropout or length scaling")
     names = ("W_Q", "W_K", "W_V", "W_O", "W_in", "W_out")
     W_Q, W_K, W_V, W_O, W_in, W_out = (weights[f"{BLOCK}{name}.weight"] for name in names)
     embedding, classifier = weights["embedding.weight"], weights["classifier.weight"]

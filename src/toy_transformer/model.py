@@ -6,6 +6,7 @@ position: attending to a token n times is attending to it once with ln n added t
 n·exp(s) = exp(s + ln n). Multiplicity 0 adds ln 0 = −∞ and is the mask.
 """
 
+import copy
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -23,7 +24,8 @@ class ModelConfig:
 
     `norm` is None, "layer" or "rms". The three `…_init` are None for torch's own initialization;
     "linear_like" draws the embeddings as torch draws the weights of a linear map, and "output_fan_out"
-    scales an output map's weights by the number of its outputs.
+    scales an output map's weights by the number of its outputs. `length_scaling` is κ: in a string of n letters,
+    attention scores are multiplied by max(1, κ ln n) (Chiang and Cholak 2022); 0 leaves them alone.
     """
 
     task: Task = Task()
@@ -34,6 +36,7 @@ class ModelConfig:
     attend_cls: bool = False
     norm: str | None = None
     dropout: float = 0.0
+    length_scaling: float = 0.0
     embedding_init: str | None = None
     attention_output_init: str | None = None
     feed_forward_output_init: str | None = None
@@ -48,6 +51,8 @@ class ModelConfig:
                 raise ValueError(f"{name}={getattr(self, name)!r}: expected one of {allowed}")
         if not isinstance(self.dropout, int | float) or not 0 <= self.dropout < 1:
             raise ValueError(f"dropout={self.dropout!r}: expected at least 0 and less than 1")
+        if not isinstance(self.length_scaling, int | float) or not 0 <= self.length_scaling < math.inf:
+            raise ValueError(f"length_scaling={self.length_scaling!r}: expected a number of at least 0")
 
     @property
     def architecture(self) -> "ModelConfig":
@@ -62,6 +67,10 @@ _OPTIONS = {
     "attention_output_init": (None, "output_fan_out"),
     "feed_forward_output_init": (None, "output_fan_out"),
 }
+
+
+NORM_EPSILON = {"layer": 1e-5, "rms": torch.finfo(torch.float32).eps}
+"""What torch adds to the mean square, for models in float32, before it takes the root."""
 
 
 @dataclass(frozen=True)
@@ -104,6 +113,7 @@ def attention(
     V: Float[Tensor, "*model #batch head key head_size"],
     multiplicity: Float[Tensor, "batch key"],
     dropout: nn.Module = nn.Identity(),
+    score_factor: Float[Tensor, "batch"] | None = None,
 ) -> tuple[
     Float[Tensor, "*model batch head query key"],
     Float[Tensor, "*model batch head query key"],
@@ -111,10 +121,13 @@ def attention(
 ]:
     """Scaled dot-product attention (Vaswani et al. 2017, equation 1) to tokens with multiplicities.
 
-    Returns the scores, the weights and the weighted sums of the values. A key of multiplicity 0 has
+    `score_factor` multiplies the scores of each string before the multiplicities join them. Returns the scores, the weights and the weighted sums of the values. A key of multiplicity 0 has
     score −∞ and weight 0; where all multiplicities are 0 the weights are not a number.
     """
-    scores = Q @ K.mT / math.sqrt(Q.shape[-1]) + log_multiplicity(multiplicity, Q.dtype)[:, None, None, :]
+    scores = Q @ K.mT / math.sqrt(Q.shape[-1])
+    if score_factor is not None:
+        scores = scores * score_factor[:, None, None, None]
+    scores = scores + log_multiplicity(multiplicity, Q.dtype)[:, None, None, :]
     weights = scores.softmax(dim=-1)
     return scores, weights, dropout(weights) @ V
 
@@ -177,13 +190,14 @@ class SelfAttentionBlock(nn.Module):
         hidden_states: Float[Tensor, "*model #batch token hidden"],
         multiplicity: Float[Tensor, "batch token"],
         num_queries: int | None = None,
+        score_factor: Float[Tensor, "batch"] | None = None,
     ) -> dict[str, Tensor]:
         """Returns the fields of a `Trace` from `Q` to `transformed_embeddings`."""
         normed = self.attention_norm(hidden_states)
         Q = self.split_heads(self.W_Q(normed[..., :num_queries, :]))
         K = self.split_heads(self.W_K(normed))
         V = self.split_heads(self.W_V(normed))
-        scores, weights, values = attention(Q, K, V, multiplicity, self.dropout)
+        scores, weights, values = attention(Q, K, V, multiplicity, self.dropout, score_factor)
         attention_output = self.W_O(values.transpose(-3, -2).flatten(-2))
         after_attention = hidden_states[..., :num_queries, :] + self.dropout(attention_output)
 
@@ -251,9 +265,10 @@ class Transformer(nn.Module):
             multiplicity = torch.ones(token_ids.shape, dtype=self.embedding.weight.dtype)
         if self.config.dropout:
             token_ids = token_ids.expand(multiplicity.shape)
+        score_factor = self._score_factor(token_ids, multiplicity)
         multiplicity = self._mask(token_ids, multiplicity)
         embeddings = self.dropout(self.embedding.weight[..., token_ids, :])
-        block = self.self_attention_block(embeddings, multiplicity, num_queries)
+        block = self.self_attention_block(embeddings, multiplicity, num_queries, score_factor)
         output_logits = self.classifier(block["transformed_embeddings"][..., :1, :])[..., 0, 0]
         return Trace(
             token_ids=token_ids,
@@ -262,6 +277,20 @@ class Transformer(nn.Module):
             output_logits=output_logits,
             **block,
         )
+
+    def with_length_scaling(self, length_scaling: float) -> "Transformer":
+        """Gives a copy with the same weights and another `ModelConfig.length_scaling`; raises what that raises."""
+        model = copy.deepcopy(self)
+        model.config = replace(self.config, length_scaling=length_scaling)
+        return model
+
+    def _score_factor(
+        self, token_ids: Int[Tensor, "#batch token"], multiplicity: Float[Tensor, "batch token"]
+    ) -> Float[Tensor, "batch"] | None:
+        if not self.config.length_scaling:
+            return None
+        length = multiplicity.masked_fill(token_ids < FIRST_LETTER, 0).sum(dim=-1)
+        return (self.config.length_scaling * length.log()).clamp(min=1)
 
     def _mask(
         self, token_ids: Int[Tensor, "#batch token"], multiplicity: Float[Tensor, "batch token"]

@@ -1,0 +1,148 @@
+"""A proof that a model with length scaling is right about every string of every length.
+
+Let S be the letters that occur, n the length, and τ = κ ln n ≥ 1 the factor of the scores (Chiang and Cholak
+2022). In a head, let T be the letter of S with the largest score, D its lead over the next one, and R the largest
+distance of a value from T's. The other letters occur at most n − 1 times, and each of them weighs at most exp(−τ D)
+of what T weighs, so the head's value is at most R (n − 1) n^(−κ D) away from T's. With T's values the logit is
+F*(S); it changes by at most L for each unit of a value. Where κ D > 1 the bound on the logit's distance
+from F*(S), the sum of L R (n − 1) n^(−κ D), falls below |F*(S)| from some length on. Shorter strings are searched.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+from flint import arb, ctx
+
+from toy_transformer.certificate import PRECISION, Logits
+from toy_transformer.horizon import shortest_wrong_string
+from toy_transformer.model import Transformer
+from toy_transformer.task import contains_all
+
+STEEPEST_GELU = arb("1.13")
+"""GELU's derivative is between −0.13 and 1.13."""
+
+MAX_SEARCHED = 10**6
+"""How long the strings may be that are searched, where the bound says nothing."""
+
+
+class NotCertified(ValueError):
+    """There is no such proof for this model; it may or may not be right about every string."""
+
+
+@dataclass(frozen=True)
+class Limit:
+    """What becomes of strings with certain letters as they grow: their logits approach `logit`.
+
+    A string of n letters is at most `distance(n)` away from it. `terms` has L R and κ D for each
+    weighted mean that is not the same for all such strings.
+    """
+
+    letters: str
+    logit: arb
+    terms: Sequence[tuple[arb, arb]]
+
+    def distance(self, length: int) -> arb:
+        """Enclose the sum of L R (n − 1) n^(−κ D); only for κ ln n ≥ 1 does it bound the distance."""
+        n = arb(length)
+        return sum((factor * (n - 1) * (-exponent * n.log()).exp() for factor, exponent in self.terms), arb(0))
+
+    def is_near(self, length: int) -> bool:
+        return self.distance(length) < abs(self.logit)
+
+
+@dataclass(frozen=True)
+class AllLengths:
+    """A proof: shorter strings than `from_length` were searched, for longer ones the bounds decide."""
+
+    from_length: int
+    limits: Sequence[Limit]
+
+
+def certify_all_lengths(model: Transformer) -> AllLengths:
+    """Prove that the model is right about every string of every length.
+
+    Raises `NotCertified`, with the reason, where this proof does not hold, and `ValueError` for a model with norm or one
+    that attends to CLS, of which the proof does not speak.
+    """
+    config = model.config
+    if config.norm is not None or config.attend_cls:
+        raise ValueError(f"norm={config.norm!r}, attend_cls={config.attend_cls}: expected a model without either")
+    if not config.length_scaling:
+        raise NotCertified("length_scaling=0: a lead that does not grow is overcome by many letters")
+    with ctx.workprec(PRECISION):
+        logits, letters = Logits(model), model.tokenizer.letters
+        sets = [present for size in range(1, len(letters) + 1) for present in combinations(range(len(letters)), size)]
+        limits = [_limit(logits, model, present) for present in sets]
+        from_length = _from_length(limits, config.length_scaling)
+    wrong = shortest_wrong_string(model, from_length - 1)
+    if wrong:
+        raise NotCertified(f"the model is wrong about {wrong.string}, whose logit is {wrong.logit:.3f}")
+    return AllLengths(from_length, limits)
+
+
+def _limit(logits: Logits, model: Transformer, present: Sequence[int]) -> Limit:
+    letters = "".join(model.tokenizer.letters[letter] for letter in present)
+    values, terms, size = [], [], logits.head_size
+    for head, scores in enumerate(logits.scores):
+        top = max(present, key=lambda letter: scores[letter].mid())
+        leads = [scores[top] - scores[letter] for letter in present if letter != top]
+        for row in range(head * size, (head + 1) * size):
+            values.append(logits.values[top][row])
+            reach = _largest([abs(logits.values[letter][row] - values[-1]) for letter in present])
+            if not reach > 0:
+                continue
+            exponent = model.config.length_scaling * _smallest(leads)
+            if not exponent > 1:
+                raise NotCertified(
+                    f"head {head}, letters {letters}: the lead of {model.tokenizer.letters[top]}, "
+                    f"{float(_smallest(leads).mid()):.2f}, times κ is not above 1"
+                )
+            terms.append((_steepness(logits, row) * reach, exponent))
+    logit = logits.of_values(values)
+    label = contains_all(letters, model.config.task.required)
+    if not (logit > 0 if label else logit < 0):
+        raise NotCertified(f"letters {letters}: their logits approach {float(logit.mid()):.3f}, which is not right")
+    return Limit(letters, logit, terms)
+
+
+def _steepness(logits: Logits, row: int) -> arb:
+    """How much the logit may change for each unit of one weighted mean: L."""
+    through_feed_forward = sum(
+        (abs(u * unit[row]) for u, unit in zip(logits.feed_forward_output, logits.feed_forward_input, strict=True)),
+        arb(0),
+    )
+    return abs(logits.output[row]) + STEEPEST_GELU * through_feed_forward
+
+
+def _from_length(limits: Sequence[Limit], length_scaling: float) -> int:
+    """Find a length from which on the bounds decide: beyond p / (p − 1), (n − 1) n^(−p) falls."""
+
+    def decided(length: int) -> bool:
+        if not length_scaling * arb(length).log() >= 1:
+            return False
+        falling = all(length * (p - 1) > p for limit in limits for _, p in limit.terms)
+        return falling and all(limit.is_near(length) for limit in limits)
+
+    high = 2
+    while not decided(high):
+        high *= 2
+        if high > 2 * MAX_SEARCHED:
+            raise NotCertified(f"the bounds do not decide strings of {MAX_SEARCHED:,} letters")
+    low = high // 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if decided(middle) else (middle, high)
+    return high
+
+
+def _largest(numbers: Sequence[arb]) -> arb:
+    largest, *others = numbers
+    for number in others:
+        largest = largest.max(number)
+    return largest
+
+
+def _smallest(numbers: Sequence[arb]) -> arb:
+    return -_largest([-number for number in numbers])

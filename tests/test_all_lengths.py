@@ -1,0 +1,103 @@
+"""Proofs for all lengths: the expected verdicts, and the inequality itself on many strings."""
+
+from itertools import combinations
+
+import pytest
+import torch
+from flint import ctx
+
+from toy_transformer import experiments
+from toy_transformer.all_lengths import NotCertified, certify_all_lengths
+from toy_transformer.hand_written import EXACT, build
+from toy_transformer.horizon import enclose_logit, horizon
+from toy_transformer.model import ModelConfig, Transformer
+
+
+@pytest.fixture(scope="module")
+def trained() -> list[Transformer]:
+    return [run.model for run in experiments.run("all_initializations")]
+
+
+@pytest.mark.parametrize(("seed", "length_scaling", "from_length"), [(5, 0.5, 8), (2, 1.0, 3)])
+def test_certified(trained, seed, length_scaling, from_length):
+    model = trained[seed].with_length_scaling(length_scaling)
+    proof = certify_all_lengths(model)
+    assert proof.from_length == from_length
+    assert len(proof.limits) == 7
+    assert horizon(model) == 10**6
+    assert horizon(trained[seed]) < 10**4
+
+
+@pytest.mark.parametrize(
+    ("seed", "length_scaling", "reason"),
+    [
+        (0, 1.0, "head 0, letters bc: the lead of c, 0.36, times κ is not above 1"),
+        (5, 0.0, "length_scaling=0"),
+        (2, 0.5, "the bounds do not decide strings of 1,000,000 letters"),
+    ],
+)
+def test_not_certified(trained, seed, length_scaling, reason):
+    with pytest.raises(NotCertified, match=reason):
+        certify_all_lengths(trained[seed].with_length_scaling(length_scaling))
+
+
+def test_a_wrong_limit_is_not_certified(trained):
+    model = trained[5].with_length_scaling(0.5)
+    model.classifier.weight.data *= -1
+    with pytest.raises(NotCertified, match="letters a: their logits approach .*, which is not right"):
+        certify_all_lengths(model)
+
+
+def test_a_wrong_short_string_is_not_certified():
+    """Large leads that settle early in the limit, but one string of two letters is wrong."""
+    lead = 1.2
+    numbers = EXACT | {
+        "CLS": [-0.85, -0.85],
+        "W_Q": [[-lead / 0.85, 0], [0, -lead / 0.85]],
+        "W_K": [[1, 0], [0, 1]],
+        "W_in": [[0, 0], [0, 0]],
+        "classifier": [[1, 1]],
+    }
+    with pytest.raises(NotCertified, match="the model is wrong about ab"):
+        certify_all_lengths(build(numbers).with_length_scaling(1.0))
+
+
+def test_the_distance_holds(trained):
+    """The logit of a string is no farther from its limit than the bound says, wherever κ ln n is at least 1."""
+    for seed, length_scaling in [(5, 0.5), (2, 1.0), (4, 0.3)]:
+        model = trained[seed].with_length_scaling(length_scaling)
+        proof = certify_all_lengths(model)
+        for limit in proof.limits:
+            places = ["abc".index(letter) for letter in limit.letters]
+            for length in (29, 31, 64, 1000, 54321):
+                for cuts in combinations(sorted({1, 2, length // 3, length // 2, length - 1}), len(places) - 1):
+                    ends, counts = (0, *cuts, length), [0, 0, 0]
+                    for place, start, end in zip(places, ends, ends[1:], strict=False):
+                        counts[place] = end - start
+                    with ctx.workprec(128):
+                        distance = abs(enclose_logit(model, tuple(counts)) - limit.logit)
+                        assert distance < limit.distance(length) + 1e-30
+
+
+@pytest.mark.parametrize("option", [dict(norm="rms"), dict(attend_cls=True)])
+def test_models_of_which_the_proof_does_not_speak(option):
+    with pytest.raises(ValueError, match="expected a model without either"):
+        certify_all_lengths(Transformer(ModelConfig(length_scaling=1.0, **option)))
+
+
+def test_larger_heads():
+    """Two heads of size 2 can do what four of size 1 can: the values of a head share one bound."""
+    config = ModelConfig(attention_head_size=2, length_scaling=1.0)
+    numbers = EXACT | {
+        "CLS": [-0.75, -0.75],
+        "W_Q": [[-20, 0], [0, 0], [0, 0], [0, -20]],
+        "W_K": [[1, 0], [0, 0], [0, 0], [0, 1]],
+        "W_V": [[1, 0], [0, 0], [0, 0], [0, 1]],
+        "W_O": [[1, 0, 0, 0], [0, 0, 0, 1]],
+        "W_in": [[0, 0], [0, 0]],
+        "classifier": [[1, 1]],
+    }
+    proof = certify_all_lengths(build(numbers, config))
+    assert torch.tensor([float(limit.logit.mid()) for limit in proof.limits]).tolist() == pytest.approx(
+        [-0.5, -0.5, -1.5, 0.5, -0.5, -0.5, 0.5]
+    )

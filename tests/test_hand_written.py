@@ -1,0 +1,73 @@
+"""Models written by hand: what they are made of, and the one that is exact but has no margin."""
+
+import math
+from fractions import Fraction
+
+import pytest
+import torch
+from flint import arb, ctx
+
+from toy_transformer.hand_written import EXACT, build
+from toy_transformer.horizon import Undecidable, enclose_logit, shortest_wrong_string
+from toy_transformer.model import ModelConfig, Transformer
+from toy_transformer.task import PAD, contains_all
+
+
+def test_a_model_is_made_of_its_numbers(walkthrough):
+    """Written down and built again, a trained model is the same."""
+    model = walkthrough.model
+    numbers = {name.split(".")[-2]: weight.tolist() for name, weight in model.state_dict().items()}
+    embeddings = dict(zip(model.tokenizer.vocabulary, numbers.pop("embedding"), strict=True))
+    built = build({name: row for name, row in embeddings.items() if name != "PAD"} | numbers)
+    for name, weight in model.state_dict().items():
+        assert torch.equal(weight, built.state_dict()[name])
+    assert not built.embedding.weight[PAD].any()
+
+
+def test_the_exact_model_is_right_in_exact_arithmetic():
+    """Its logit is 0 where a letter is missing, up to the width of a ball, and positive where none is."""
+    model = build(EXACT)
+    with ctx.workprec(256):
+        for counts in [(n, m, k) for n in range(7) for m in range(7) for k in range(7) if n + m + k]:
+            logit = enclose_logit(model, counts)
+            x, y = (Fraction(n, sum(counts)) for n in counts[:2])
+            if contains_all([letter for letter, n in zip("abc", counts, strict=True) if n]):
+                assert logit > 0
+            else:
+                assert logit.contains(0) and logit.rad() < 1e-70
+            gelu = [float(z) * (1 + math.erf(z / math.sqrt(2))) / 2 for z in (x + y, x - y)]
+            assert (logit - (gelu[0] - gelu[1] - float(y))).abs_upper() < arb(1e-15)
+
+
+def test_the_exact_model_has_no_margin():
+    with pytest.raises(Undecidable, match="too near 0 to have a sign"):
+        shortest_wrong_string(build(EXACT))
+    logits = torch.cat([build(EXACT).trace([f"b{{{n}}}c{{{m}}}"]).output_logits for n in range(1, 30) for m in (1, 7)])
+    assert (logits > 0).any() and logits.abs().max() < 1e-6
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"a": [1, 0, 0]}, "a=.*expected finite numbers of shape"),
+        ({"W_Q": [1, 0]}, "W_Q=.*expected finite numbers of shape"),
+        ({"W_V": [[1, 0], [0]]}, "W_V: "),
+        ({"classifier": [[0, math.inf]]}, "classifier=.*expected finite numbers"),
+        ({"classifier": "x"}, "classifier: "),
+        ({"W_q": [[0, 0], [0, 0]]}, "expected .*W_Q"),
+    ],
+)
+def test_what_is_no_model(change, reason):
+    with pytest.raises(ValueError, match=reason):
+        build(EXACT | change)
+
+
+def test_a_missing_name():
+    with pytest.raises(ValueError, match="expected .*classifier"):
+        build({name: numbers for name, numbers in EXACT.items() if name != "classifier"})
+
+
+def test_other_sizes():
+    config = ModelConfig(feed_forward_size=1)
+    model = build(EXACT | {"W_in": [[1, 1]], "W_out": [[0], [1]]}, config)
+    assert isinstance(model, Transformer) and model.config == config
