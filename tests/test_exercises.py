@@ -6,10 +6,18 @@ import pytest
 
 from toy_transformer import exercises
 from toy_transformer.experiments import SweepRow
+from toy_transformer.hand_written import EXACT
 
 OTHER_LENGTH = "abcc"
 SCORES = [0.0, math.log(3)]
 ROWS = [SweepRow(2, 6, 691, 2, 20, 1.8, 66), SweepRow(3, 1443, 0, 30, 30, 337.8, 0)]
+BY_HAND = EXACT | {
+    "CLS": [-0.75, -0.75],
+    "W_Q": [[-100, 0], [0, -100]],
+    "W_K": [[1, 0], [0, 1]],
+    "W_in": [[0, 0], [0, 0]],
+    "classifier": [[1, 1]],
+}
 
 RIGHT = [
     ("check_encoding", [0, 4, 2, 3, 3], ("cab{2}",)),
@@ -28,6 +36,13 @@ RIGHT = [
     ("check_one_letter_logit", math.log(4), (36, 9)),
     ("check_all_of_eight", 0.688, ()),
     ("check_one_letter_seed", 3, (ROWS,)),
+    ("check_shortest_wrong", "ab{66}", ("bad",)),
+    ("check_number_of_counts", 20_301, (200,)),
+    ("check_scaled_horizon", (1, 1.5), ("good", 5000)),
+    ("check_first_scaled_length", 8, (0.5,)),
+    ("check_first_scaled_length", 3, (1.0,)),
+    ("check_least_scaling", 0.229, ("good",)),
+    ("check_hand_written", BY_HAND, (2166,)),
 ]
 
 WRONG = [
@@ -80,6 +95,22 @@ WRONG = [
     ("check_all_of_eight", 1.5, (), "between 0 and 1"),
     ("check_one_letter_seed", 2, (ROWS,), "seed 2 has 6 false positives"),
     ("check_one_letter_seed", 9, (ROWS,), "the sweep has seeds 2 to 3"),
+    ("check_shortest_wrong", "ab{65}", ("bad",), "the model is right about it"),
+    ("check_shortest_wrong", "ab{67}", ("bad",), "it has 68 letters, and there is a shorter wrong one"),
+    ("check_number_of_counts", 3**9, (9,), "this is the number of strings"),
+    ("check_number_of_counts", 28, (9,), "in which every letter occurs"),
+    ("check_number_of_counts", 219, (9,), "of all lengths up to this one"),
+    ("check_number_of_counts", 5, (9,), "Add up over all n_a"),
+    ("check_scaled_horizon", (0, 10), ("good", 5000), "abc{3014} of 3,016 letters is wrong"),
+    ("check_scaled_horizon", (2, 1), ("good", 5000), "expected a head, 0 or 1"),
+    ("check_scaled_horizon", (1, 11), ("good", 5000), "a factor of at most 10"),
+    ("check_first_scaled_length", 7, (0.5,), "0.973 there, not yet more than 1"),
+    ("check_first_scaled_length", 20, (0.5,), "for which n is 0.5 · ln n more than 1"),
+    ("check_least_scaling", 0.2, ("good",), "which is not above 1"),
+    ("check_least_scaling", 0.5, ("good",), "so is less"),
+    ("check_hand_written", EXACT, (2166,), "Leave a margin"),
+    ("check_hand_written", BY_HAND | {"W_Q": [[-5, 0], [0, -5]]}, (2166,), "The logit of abc{"),
+    ("check_hand_written", BY_HAND | {"W_Q": [0]}, (2166,), "expected finite numbers of shape (2, 2)"),
 ]
 
 

@@ -21,6 +21,8 @@ SHARES = {
     "hidden_size 2": {"no errors": 0.1, "one letter only": 0.2, "other errors": 0.7},
     "hidden_size 16, 16 heads": {"no errors": 0.92, "one letter only": 0.0, "other errors": 0.08},
 }
+HORIZONS = {"hidden_size 2": [0, 66, 66, 2166], "hidden_size 16, 16 heads": [226, 10**6, 392, 19487]}
+PERFECT = {"hidden_size 2": [False, False, True, True], "hidden_size 16, 16 heads": [True, True, True, False]}
 INTERVALS = {"hidden_size 2": (0.06, 0.17), "hidden_size 16, 16 heads": (0.85, 0.96)}
 
 VIEWS = {
@@ -35,6 +37,13 @@ VIEWS = {
     "logits": lambda run: views.draw_logits(run.model, ["a{N}b", "ab{N}", "abc{N}"], 10**8),
     "head": lambda run: views.draw_head(run.model, 0, ["bc{N}"], 10_000),
     "magnitudes": lambda run: views.draw_magnitudes({"before": [run.model_at(0)], "after": [run.model]}),
+    "triangle": lambda run: views.draw_triangle(run.model, ["aac", "baac", "ab{66}", "abc{3000}"]),
+    "ratios": lambda run: views.draw_log_ratios(run.model, ["aac", "baac", "ab{66}", "abc{3000}"]),
+    "horizon": lambda run: views.draw_horizon(run.model),
+    "no horizon": lambda run: views.draw_horizon(run.model.with_length_scaling(1.0)),
+    "plane of values": lambda run: views.draw_value_plane(run.model, ["aac", "ab{66}"]),
+    "horizon by epoch": lambda run: views.draw_horizon_by_epoch(run),
+    "horizons": lambda run: plots.plot_horizons(HORIZONS, PERFECT),
     "shares": lambda run: plots.plot_shares(SHARES, INTERVALS),
     "space": lambda run: views.draw_embeddings_in_space(Transformer(ModelConfig(hidden_size=16), run.seed)),
     "losses": lambda run: plots.plot_losses(run.train_losses, run.validation_losses),
@@ -68,7 +77,7 @@ def test_no_label_covers_another(run, view):
 @pytest.mark.parametrize("view", VIEWS)
 def test_every_picture_says_its_numbers_in_words(run, view):
     words = Picture(VIEWS[view](run)).words
-    assert len(re.findall(r"-?\d\.\d|\d%", words)) >= 2
+    assert len(re.findall(r"\d[.,]\d|\d%|\d, \d", words)) >= 2
 
 
 def test_pictures_draw_the_numbers_they_are_given(walkthrough):

@@ -72,6 +72,12 @@ def test_rows_are_those_of_runs(expected):
     assert len({row.validation_loss for row in expected}) == len(SEEDS)
 
 
+def test_several_configurations_together(expected):
+    configs = {"2": ModelConfig(), "3": ModelConfig(hidden_size=3)}
+    rows = experiments.sweep_each(configs, SEEDS, training_data=FEW_STRINGS)
+    assert rows == {"2": expected, "3": sweep(configs["3"], SEEDS, training_data=FEW_STRINGS)}
+
+
 def test_no_horizon_for_another_alphabet():
     data = VariableLengthStrings(Task("abcd", "ab"), epoch_size=640)
     (row,) = sweep(ModelConfig(Task("abcd", "ab")), [0], training_data=data)
@@ -115,7 +121,7 @@ def test_a_pool_that_is_broken_before_the_work_begins(pool):
 def test_failing_work_names_its_seeds(request, with_pool):
     executor = request.getfixturevalue("pool") if with_pool else None
     seeds = [5, 6, 7, 2**64]  # torch refuses the last one
-    with pytest.raises(RuntimeError, match=r"the training of seeds \[7, 18446744073709551616\] failed: Overflow"):
+    with pytest.raises(RuntimeError, match=r"the training of models, seeds \[7, 18446744073709551616\] failed: Overflow"):
         sweep(ModelConfig(), seeds, executor, FEW_STRINGS)
 
 

@@ -13,8 +13,8 @@ def _train(config, seeds, max_epochs=6, **kwargs):
     return _train_all([Transformer(config, seed) for seed in seeds], max_epochs, **kwargs)
 
 
-def _train_all(models, max_epochs=6, **kwargs):
-    return train(models, SMALL.epochs(), VALIDATION, TrainingConfig(max_epochs=max_epochs), **kwargs)
+def _train_all(models, max_epochs=6, on_epoch=None, **settings):
+    return train(models, SMALL.epochs(), VALIDATION, TrainingConfig(max_epochs=max_epochs, **settings), on_epoch)
 
 
 @pytest.mark.parametrize("config", [ModelConfig(), ModelConfig(hidden_size=4, norm="rms", attend_cls=True)])
@@ -26,11 +26,12 @@ def test_side_by_side_is_the_same_as_alone(config):
         torch.testing.assert_close(trained.validation_losses, alone.validation_losses, rtol=1e-4, atol=1e-4)
 
 
-def test_training_is_that_of_a_plain_loop():
+@pytest.mark.parametrize("settings", [{}, {"weight_decay": 0.0}, {"weight_decay": 0.1}])
+def test_training_is_that_of_a_plain_loop(settings):
     """One model, torch's AdamW and LinearLR, tokens written out and padded: what a textbook would do."""
-    (trained,) = _train(ModelConfig(), [3], max_epochs=3)
+    (trained,) = _train(ModelConfig(), [3], max_epochs=3, **settings)
     model = Transformer(seed=3)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2, **settings)
     scheduler = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.5, total_iters=3)
     epochs = SMALL.epochs()
     for epoch in range(3):

@@ -6,15 +6,18 @@ The right answers are computed, never stored. `None` is an answer not given yet.
 
 import copy
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 
 import torch
 
+from toy_transformer.all_lengths import certify_all_lengths
 from toy_transformer.data import VariableLengthStrings
-from toy_transformer.experiments import SweepRow, outcomes
+from toy_transformer.experiments import SweepRow, is_right, outcomes
+from toy_transformer.hand_written import build
+from toy_transformer.horizon import Undecidable, horizon, shortest_wrong_string
 from toy_transformer.model import Transformer
-from toy_transformer.task import Tokenizer, contains_all, whole_numbers
+from toy_transformer.task import Tokenizer, whole_numbers
 
 OPEN = "Not answered yet: put your answer in place of None and run the cell again."
 
@@ -139,7 +142,7 @@ def check_wrong_string(string: str, model: Transformer, max_length: int) -> str 
     counts = model.tokenizer.counts(string)
     if sum(counts) > max_length:
         return f"it has {sum(counts):,} letters; find one of at most {max_length}."
-    if _is_right(model, string):
+    if is_right(model, string):
         return "the model is right about it. Crowd out the single a with more b."
     return None
 
@@ -151,9 +154,9 @@ def check_first_failure(repeats: int, model: Transformer) -> str | None:
     repeats = int(repeats)
     if not 100 <= repeats <= 10**12:
         return "N is at least 100, and at most a million million."
-    if _is_right(double, f"a{{{repeats * 101 // 100}}}b"):
+    if is_right(double, f"a{{{repeats * 101 // 100}}}b"):
         return f"the model is still right about a{{{repeats}}}b, and about 1 % more. Go higher."
-    if not _is_right(double, f"a{{{repeats * 99 // 100}}}b"):
+    if not is_right(double, f"a{{{repeats * 99 // 100}}}b"):
         return f"a{{{repeats}}}b is wrong, but so are strings that are more than 1 % shorter. Go lower."
     return None
 
@@ -163,9 +166,9 @@ def check_healing_factor(factor: float, model: Transformer, string: str) -> str 
     """Notebook 03: which whole number must head 0's query be multiplied by to get a string right?"""
     if factor != int(factor) or factor < 1:
         return "a whole number of at least 1 is asked for."
-    if not _is_right(scale_query(model, 0, factor), string):
+    if not is_right(scale_query(model, 0, factor), string):
         return f"with {factor} times the query, {string} is still wrong. The lead of a grows with the query."
-    if factor > 1 and _is_right(scale_query(model, 0, factor - 1), string):
+    if factor > 1 and is_right(scale_query(model, 0, factor - 1), string):
         return "this is enough, but so is a smaller number."
     return None
 
@@ -219,14 +222,86 @@ def check_one_letter_seed(seed: int, rows: Sequence[SweepRow]) -> str | None:
     return None
 
 
+@_check
+def check_shortest_wrong(string: str, model: Transformer) -> str | None:
+    """Notebook 06: find a shortest string that the model gets wrong."""
+    length = sum(model.tokenizer.counts(string))
+    if is_right(model, string):
+        return "the model is right about it. Look where the map is purple."
+    if length > horizon(model) + 1:
+        return f"it is wrong, but it has {length:,} letters, and there is a shorter wrong one."
+    return None
+
+
+@_check
+def check_number_of_counts(number: int, length: int) -> str | None:
+    """Notebook 06: how many counts of three letters does a length have?"""
+    if number == math.comb(length + 2, 2):
+        return None
+    if number == 3**length:
+        return "this is the number of strings. Strings with the same counts, such as ab and ba, are counted once here."
+    if number == math.comb(length - 1, 2):
+        return "these are the counts in which every letter occurs. Some may be missing."
+    if number == math.comb(length + 3, 3) - 1:
+        return "these are the counts of all lengths up to this one."
+    return f"with n_a letters a there may be 0 to {length:,} − n_a letters b, and the rest is c. Add up over all n_a."
+
+
+@_check
+def check_scaled_horizon(head_and_factor: tuple[int, float], model: Transformer, length: int) -> str | None:
+    """Notebook 06: multiply one head's query by at most 10, and be right about every string of some length."""
+    head, factor = head_and_factor
+    if head not in range(model.config.num_attention_heads) or not 0 < factor <= 10:
+        raise ValueError("expected a head, 0 or 1, and a factor of at most 10, such as (0, 1.5)")
+    wrong = shortest_wrong_string(scale_query(model, head, float(factor)), length)
+    if wrong:
+        return f"with this, {wrong.string} of {wrong.length:,} letters is wrong. Try the other head, too."
+    return None
+
+
+@_check
+def check_first_scaled_length(length: int, length_scaling: float) -> str | None:
+    """Notebook 07: the shortest strings whose scores are multiplied by more than 1."""
+    first = math.floor(math.exp(1 / length_scaling)) + 1
+    if length == first:
+        return None
+    if length == first - 1:
+        return f"κ ln n is {length_scaling * math.log(length):.3f} there, not yet more than 1."
+    return f"for which n is {length_scaling:g} · ln n more than 1? Solve for n, and take the next whole number."
+
+
+@_check
+def check_least_scaling(length_scaling: float, model: Transformer) -> str | None:
+    """Notebook 07: the least κ at which the proof's exponents are above 1, to two percent."""
+    length_scaling, large = float(length_scaling), 10.0
+    limits = certify_all_lengths(model.with_length_scaling(large)).limits
+    least_lead = min(float(exponent.mid()) / large for limit in limits for _, exponent in limit.terms)
+    if math.isclose(length_scaling * least_lead, 1, rel_tol=0.02):
+        return None
+    if length_scaling * least_lead < 1:
+        return f"κ times the least lead is {length_scaling * least_lead:.3f} then, which is not above 1."
+    return f"this is enough, but so is less: κ times the least lead is {length_scaling * least_lead:.3f} then."
+
+
+@_check
+def check_hand_written(numbers: Mapping[str, Sequence], length: int) -> str | None:
+    """Notebook 07: write 36 numbers that are right about every string of at most so many letters."""
+    try:
+        wrong = shortest_wrong_string(build(numbers))
+    except Undecidable as error:
+        return f"{error}. Leave a margin: where a letter is missing, let the logit be well below 0."
+    if wrong is None or wrong.length > length:
+        return None
+    should = "positive" if wrong.label else "negative"
+    return (
+        f"it is right up to {wrong.length - 1:,} letters, and {length:,} are to beat. The logit of {wrong.string} is "
+        f"{wrong.logit:.3g} and should be {should}."
+    )
+
+
 def scale_query(model: Transformer, head: int, factor: float) -> Transformer:
     """Give a copy of the model whose query in one head of size 1 is multiplied by a factor."""
     scaled = copy.deepcopy(model)
     with torch.no_grad():
         scaled.self_attention_block.W_Q.weight[head] *= factor
     return scaled
-
-
-def _is_right(model: Transformer, string: str) -> bool:
-    logit = model.trace([string]).output_logits.item()
-    return (logit > 0) == contains_all(string, model.config.task.required)

@@ -5,7 +5,7 @@ A further experiment is one entry in `EXPERIMENTS`; `sweep` asks hundreds of see
 
 import math
 import pickle
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -19,6 +19,7 @@ from toy_transformer.data import Batch, FixedLengthStrings, VariableLengthString
 from toy_transformer.horizon import Undecidable, horizon
 from toy_transformer.model import ModelConfig, Transformer, from_counts
 from toy_transformer.parallel import each
+from toy_transformer.task import contains_all
 from toy_transformer.training import OnEpoch, TrainedModel, TrainingConfig, one_thread, train
 
 TRAINING_DATA = VariableLengthStrings(max_length=10, alpha=1.0, epoch_size=10_000, batch_size=64, seed=0)
@@ -153,17 +154,31 @@ def sweep(
     The work is done in this process, or by an executor, as `parallel.each` says. Raises `ValueError` for no
     seeds or a seed twice, and `RuntimeError`, which names the seeds, where their training fails.
     """
+    return sweep_each({"models": config}, seeds, executor, training_data, training_config)["models"]
+
+
+def sweep_each(
+    configs: Mapping[str, ModelConfig],
+    seeds: Sequence[int],
+    executor: Executor | None = None,
+    training_data: TrainingData = TRAINING_DATA,
+    training_config: TrainingConfig = TrainingConfig(),
+) -> dict[str, list[SweepRow]]:
+    """Sweep several configurations, as `sweep` does each, and share the work of all of them."""
     if not seeds or len(set(seeds)) < len(seeds):
         raise ValueError(f"seeds={seeds!r}: expected at least one, and none twice")
     size = math.ceil(len(seeds) / math.ceil(len(seeds) / SEEDS_TOGETHER))
     chunks = [seeds[i : i + size] for i in range(0, len(seeds), size)]
-    tasks = {f"training of seeds {chunk}": (config, training_data, chunk, training_config) for chunk in chunks}
-    rows = {}
-    with tqdm(total=len(seeds), unit="seed") as progress:
-        for _, done in each(_sweep_rows, tasks, executor):
-            rows.update((row.seed, row) for row in done)
+    names = {f"training of {name}, seeds {chunk}": (name, chunk) for name in configs for chunk in chunks}
+    tasks = {
+        label: (configs[name], training_data, chunk, training_config) for label, (name, chunk) in names.items()
+    }
+    rows = {name: {} for name in configs}
+    with tqdm(total=len(seeds) * len(configs), unit="seed") as progress:
+        for label, done in each(_sweep_rows, tasks, executor):
+            rows[names[label][0]].update((row.seed, row) for row in done)
             progress.update(len(done))
-    return [rows[seed] for seed in seeds]
+    return {name: [found[seed] for seed in seeds] for name, found in rows.items()}
 
 
 def outcomes(rows: Sequence[SweepRow]) -> dict[str, int]:
@@ -230,6 +245,12 @@ def classify(model: Transformer, counts: Int[Tensor, "batch letter"]) -> Bool[Te
     """Say for each string, given as letter counts, whether the model's logit is positive."""
     with torch.no_grad(), one_thread():
         return model(*from_counts(counts, model.embedding.weight.dtype), num_queries=1).output_logits > 0
+
+
+def is_right(model: Transformer, string: str) -> bool:
+    """Say whether the model answers one string rightly."""
+    logit = model.trace([string]).output_logits.item()
+    return (logit > 0) == contains_all(string, model.config.task.required)
 
 
 def evaluate(model: Transformer, strings: Batch) -> dict:

@@ -198,18 +198,20 @@ class SelfAttentionBlock(nn.Module):
         K = self.split_heads(self.W_K(normed))
         V = self.split_heads(self.W_V(normed))
         scores, weights, values = attention(Q, K, V, multiplicity, self.dropout, score_factor)
-        attention_output = self.W_O(values.transpose(-3, -2).flatten(-2))
-        after_attention = hidden_states[..., :num_queries, :] + self.dropout(attention_output)
+        attended = dict(Q=Q, K=K, V=V, attention_scores=scores, attention_weights=weights, attention_values=values)
+        return attended | self.after_attention(hidden_states[..., :num_queries, :], values)
 
+    def after_attention(
+        self,
+        hidden_states: Float[Tensor, "*model #batch query hidden"],
+        attention_values: Float[Tensor, "*model batch head query head_size"],
+    ) -> dict[str, Tensor]:
+        """Returns the fields of a `Trace` from `attention_output` to `transformed_embeddings`."""
+        attention_output = self.W_O(attention_values.transpose(-3, -2).flatten(-2))
+        after_attention = hidden_states + self.dropout(attention_output)
         activation = nn.functional.gelu(self.W_in(self.feed_forward_norm(after_attention)))
         feed_forward_output = self.W_out(self.dropout(activation))
         return dict(
-            Q=Q,
-            K=K,
-            V=V,
-            attention_scores=scores,
-            attention_weights=weights,
-            attention_values=values,
             attention_output=attention_output,
             attention_output_hidden_states=after_attention,
             feed_forward_output=feed_forward_output,
@@ -312,9 +314,9 @@ class Transformer(nn.Module):
 
 
 def from_counts(
-    counts: Int[Tensor, "batch letter"], dtype: torch.dtype = torch.float32
+    counts: Num[Tensor, "batch letter"], dtype: torch.dtype = torch.float32
 ) -> tuple[Int[Tensor, "1 token"], Float[Tensor, "batch token"]]:
-    """Turns letter counts into what a model takes: CLS and each letter once, with multiplicities."""
+    """Turns letter counts, or shares, into what a model takes: CLS and each letter once, with multiplicities."""
     num_letters = counts.shape[1]
     token_ids = torch.tensor([[CLS, *range(FIRST_LETTER, FIRST_LETTER + num_letters)]])
     return token_ids, nn.functional.pad(counts.to(dtype), (1, 0), value=1.0)

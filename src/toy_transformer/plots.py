@@ -47,7 +47,7 @@ def plot_tokens(
     ax.set(xlabel="dimension 0", ylabel="dimension 1")
     ways = [" to ".join(_vector(point) for point in path[[0, -1][-len(path) :]]) for path in paths.swapaxes(0, 1)]
     listed = ", ".join(f"{name} {way}" for name, way in zip(names, ways, strict=True))
-    return _describe(ax, f"Tokens in the plane: {listed}.")
+    return describe(ax, f"Tokens in the plane: {listed}.")
 
 
 def plot_losses(train_losses: ArrayLike, validation_losses: ArrayLike, ax: Axes | None = None) -> Axes:
@@ -58,7 +58,7 @@ def plot_losses(train_losses: ArrayLike, validation_losses: ArrayLike, ax: Axes 
     ax.semilogy(epochs, validation_losses, "s--", color=INK, markersize=5, label="validation strings")
     ax.set(xlabel="epoch", ylabel="mean loss of a string", xticks=epochs)
     ax.legend()
-    return _describe(
+    return describe(
         ax,
         f"Mean loss of a string over {len(epochs)} epochs: training from {train_losses[0]:.2g} "
         f"to {train_losses[-1]:.2g}, validation from {validation_losses[0]:.2g} to {validation_losses[-1]:.2g}.",
@@ -98,7 +98,7 @@ def plot_cls_paths(
     ax.plot([], [], color=FAINT, linewidth=2.5, label="classifier")
     ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.12), ncols=len(step_names) + 1)
     ways = [f"{label}, {' to '.join(map(_vector, path))}" for label, path in zip(labels, paths, strict=True)]
-    return _describe(ax, f"The path of CLS, from its embedding on: {'; '.join(ways)}.")
+    return describe(ax, f"The path of CLS, from its embedding on: {'; '.join(ways)}.")
 
 
 def plot_query_and_keys(
@@ -123,7 +123,7 @@ def plot_query_and_keys(
     listed = ", ".join(
         f"{name} {key:.2f} (weight {_weight(w)})" for name, key, w in zip(names, keys, weights, strict=True)
     )
-    return _describe(ax, f"Head {head}: query of CLS {query:.2f}; keys {listed}.")
+    return describe(ax, f"Head {head}: query of CLS {query:.2f}; keys {listed}.")
 
 
 def plot_values(
@@ -155,7 +155,7 @@ def plot_values(
             arrowprops=dict(arrowstyle="-|>", color=color, linewidth=1, shrinkA=0, shrinkB=0),
         )
     listed = ", ".join(f"{name} {value:.2f}" for name, value in zip(names, values, strict=True))
-    return _describe(ax, f"Head {head}: values {listed}; results {', '.join(labels)}.")
+    return describe(ax, f"Head {head}: values {listed}; results {', '.join(labels)}.")
 
 
 def plot_over_repeats(
@@ -189,7 +189,7 @@ def plot_over_repeats(
         _label_at_right(ax, heights, [f"value of {name} {level:.2f}" for name, level in levels.items()])
         words.append(", ".join(f"value of {name} {level:.2f}" for name, level in levels.items()))
     ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=len(curves))
-    return _describe(ax, f"{ylabel.capitalize()} by number of repeats: {'; '.join(words)}.")
+    return describe(ax, f"{ylabel.capitalize()} by number of repeats: {'; '.join(words)}.")
 
 
 def plot_tokens_in_space(
@@ -216,7 +216,7 @@ def plot_tokens_in_space(
     listed = ", ".join(
         f"{name} ({', '.join(f'{x:.1f}' for x in point)})" for name, point in zip(names, points, strict=True)
     )
-    return _describe(ax, f"{title}. Tokens in space: {listed}.")
+    return describe(ax, f"{title}. Tokens in space: {listed}.")
 
 
 def plot_magnitudes(magnitudes: Mapping[str, Mapping[str, float]], ax: Axes | None = None) -> Axes:
@@ -236,7 +236,49 @@ def plot_magnitudes(magnitudes: Mapping[str, Mapping[str, float]], ax: Axes | No
     listed = "; ".join(
         f"{kind}: {', '.join(f'{m} {x:.2f}' for m, x in row.items())}" for kind, row in magnitudes.items()
     )
-    return _describe(ax, f"Mean magnitude of the numbers of each matrix. {listed}.")
+    return describe(ax, f"Mean magnitude of the numbers of each matrix. {listed}.")
+
+
+def plot_horizons(
+    horizons: Mapping[str, ArrayLike], perfect: Mapping[str, ArrayLike], ax: Axes | None = None
+) -> Axes:
+    """Draw one strip of points for each kind of model, one point for each model at its horizon, on a log axis.
+
+    `perfect` says of each model whether it has no test errors: these are filled points. A bar marks the median.
+    A horizon of 0, a wrong string of one letter, is drawn at 1/2.
+    """
+    ax = ax or plt.subplots(figsize=(7, 0.7 * len(horizons) + 1))[1]
+    words = []
+    for row, (kind, lengths) in enumerate(horizons.items()):
+        lengths, filled = np.asarray(lengths), np.asarray(perfect[kind], dtype=bool)
+        # Neighbours in length lie at different heights.
+        heights = row + 0.28 * ((np.argsort(np.argsort(lengths, kind="stable")) * 0.618) % 1 - 0.5) * 2
+        for some, color in [(filled, INK), (~filled, "white")]:
+            points = np.maximum(lengths[some], 0.5)
+            ax.plot(points, heights[some], "o", color=color, markeredgecolor=INK, markersize=5, linewidth=0)
+        median = np.median(lengths)
+        ax.plot([max(median, 0.5)] * 2, [row - 0.4, row + 0.4], color=HEAD_COLORS[0], linewidth=3)
+        words.append(f"{kind}: median {median:,.0f}, from {lengths.min():,} to {lengths.max():,}")
+    ax.plot([], [], "o", color=INK, markersize=5, label="no test errors")
+    ax.plot([], [], "o", color="white", markeredgecolor=INK, markersize=5, label="test errors")
+    ax.plot([], [], color=HEAD_COLORS[0], linewidth=3, label="median")
+    ax.set(xscale="log", xlabel="right about every string up to this length", yticks=range(len(horizons)))
+    ax.set(yticklabels=horizons, ylim=(len(horizons) - 0.5, -0.5))
+    ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=3)
+    return describe(ax, f"Horizons of models. {'; '.join(words)}.")
+
+
+def plot_horizon_by_epoch(horizons: ArrayLike, best_epoch: int, ax: Axes | None = None) -> Axes:
+    """Draw the horizon after each epoch, from epoch 0 on, on a log axis; the epoch that was kept is marked."""
+    ax = ax or plt.subplots(figsize=(7, 3))[1]
+    lengths, epochs = np.maximum(horizons, 0.5), np.arange(len(horizons))
+    ax.semilogy(epochs, lengths, "o-", color=INK, markersize=4, linewidth=1)
+    ax.semilogy(best_epoch, lengths[best_epoch], "D", color=HEAD_COLORS[0], label="kept: least validation loss")
+    ax.set(xlabel="epoch", ylabel="horizon", yticks=[0.5, *10 ** np.arange(np.log10(lengths.max()) + 1)])
+    ax.set_yticklabels(["0", *(f"{tick:,.0f}" for tick in ax.get_yticks()[1:])])
+    ax.legend(loc="lower left", bbox_to_anchor=(0, 1))
+    listed = ", ".join(f"{length:,}" for length in horizons)
+    return describe(ax, f"Horizon by epoch, from epoch 0 on: {listed}. Kept: epoch {best_epoch}.")
 
 
 def plot_shares(
@@ -265,7 +307,7 @@ def plot_shares(
         f"({outcomes[0]} between {intervals[kind][0]:.0%} and {intervals[kind][1]:.0%})"
         for kind, row in shares.items()
     )
-    return _describe(ax, f"Shares of the seeds. {listed}.")
+    return describe(ax, f"Shares of the seeds. {listed}.")
 
 
 def _bar_style(i: int) -> dict:
@@ -313,7 +355,8 @@ def _check_two_dimensional(vectors: np.ndarray) -> None:
         raise ValueError(f"vectors of {vectors.shape[-1]} numbers: only those of 2 can be drawn in a plane")
 
 
-def _describe(ax: Axes, words: str) -> Axes:
+def describe(ax: Axes, words: str) -> Axes:
+    """Give the axes their text alternative."""
     ax.set_label(words)
     return ax
 

@@ -32,11 +32,13 @@ class TrainingConfig:
 
     The learning rate falls linearly to `final_learning_rate` over `max_epochs`. From `first_stop_epoch`
     on, training stops when the validation loss is below `target_loss`, or when it has not been the least
-    seen since then for `patience` epochs in a row.
+    seen since then for `patience` epochs in a row. `weight_decay` is that of AdamW (Loshchilov and Hutter 2019): with
+    each step every number also loses that part, times the learning rate, of itself.
     """
 
     learning_rate: float = 1e-2
     final_learning_rate: float = 5e-3
+    weight_decay: float = 1e-2
     max_epochs: int = 30
     first_stop_epoch: int = 5
     target_loss: float = 0.05
@@ -130,7 +132,8 @@ class _Stack:
     def __init__(self, models: Sequence[Transformer], config: TrainingConfig):
         self.template = Transformer(models[0].config).train()
         self.weights, _ = stack_module_state(models)
-        self.optimizer = torch.optim.AdamW(self.weights.values(), lr=config.learning_rate, fused=True)
+        rates = dict(lr=config.learning_rate, weight_decay=config.weight_decay)
+        self.optimizer = torch.optim.AdamW(self.weights.values(), **rates, fused=True)
         end = config.final_learning_rate / config.learning_rate
         self.scheduler = LinearLR(self.optimizer, 1.0, end, total_iters=config.max_epochs)
 

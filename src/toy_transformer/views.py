@@ -10,8 +10,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from toy_transformer import plots
-from toy_transformer.model import Trace, Transformer
+from toy_transformer import maps, plots
+from toy_transformer.experiments import SweepRow, is_right
+from toy_transformer.horizon import horizon, shortest_wrong_string
+from toy_transformer.model import Trace, Transformer, from_counts
+from toy_transformer.task import CLS
 from toy_transformer.training import TrainedModel
 
 MAX_STRINGS = 10
@@ -110,6 +113,104 @@ def draw_head(model: Transformer, head: int, patterns: Sequence[str], longest: i
     curves = {pattern: _trace_repeats(model, pattern, repeats).attention_values[:, head, 0, 0] for pattern in patterns}
     levels = dict(zip(model.tokenizer.letters, _letter_values(model)[head], strict=True))
     return plots.plot_over_repeats(repeats, curves, f"result of head {head}", levels)
+
+
+def draw_triangle(model: Transformer, strings: Sequence[str] = (), length: float = 1, ax: Axes | None = None) -> Axes:
+    """Draw the logits of all proportions, and some strings among them.
+
+    Of a model that attends to CLS or scales scores by length, `length` says for strings of how many letters.
+    """
+    edges = {edge: _logits_of(model, length * _edge(edge)) for edge in ("ab", "bc", "ac")}
+    logits = _logits_of(model, length * maps.triangle_grid())
+    return maps.plot_triangle(logits, edges, _shares(model, strings), _wrong(model, strings), ax)
+
+
+def draw_log_ratios(
+    model: Transformer, strings: Sequence[str] = (), decades: int = 4, ax: Axes | None = None
+) -> Axes:
+    """Draw the logits of strings with an a and a b, by ratios of letters, and some strings among them.
+
+    Where the length matters as well, the logits are those of the shortest strings.
+    """
+    ratios, counts, without_c = maps.log_ratio_grid(decades)
+    logits, marks = (_logits_of(model, some) for some in (counts, without_c)), _shares(model, strings)
+    return maps.plot_log_ratios(ratios, counts.sum(axis=-1), *logits, marks, _wrong(model, strings), ax)
+
+
+def draw_horizon(model: Transformer) -> Axes:
+    """Draw the map of `draw_log_ratios` with the shortest string that the model gets wrong, if it is not too long."""
+    wrong = shortest_wrong_string(model)
+    ax = draw_log_ratios(model, [wrong.string] if wrong else [], decades=5)
+    right_up_to = f"right about every string up to {wrong.length - 1 if wrong else 10**6:,} letters"
+    ax.set_title(right_up_to)
+    return plots.describe(ax, f"The model is {right_up_to}. {ax.get_label()}")
+
+
+def draw_value_plane(model: Transformer, strings: Sequence[str] = (), ax: Axes | None = None) -> Axes:
+    """Draw where the strings lie in the plane of both heads' values, and which answer each place gets."""
+    if model.self_attention_block.head_shape != (2, 1):
+        raise ValueError(f"heads of shape {model.self_attention_block.head_shape}: only two of size 1 make a plane")
+    edges = {edge: _values_of(model, _edge(edge, 2000)) for edge in ("ab", "bc", "ac")}
+    points = np.concatenate(list(edges.values()))
+    low, high = points.min(axis=0), points.max(axis=0)
+    room = 0.15 * (high - low)
+    axes = np.linspace(low - room, high + room, 200).T
+    places = torch.tensor(np.stack(np.meshgrid(*axes), axis=-1).reshape(-1, 2), dtype=torch.float32)
+    with torch.no_grad():
+        embedded = model.embedding.weight[CLS].expand(len(places), 1, -1)
+        transformed = model.self_attention_block.after_attention(embedded, places[:, :, None, None])
+        logits = model.classifier(transformed["transformed_embeddings"]).reshape(200, 200)
+    marks = {string: _values_of(model, np.array([shares]))[0] for string, shares in _shares(model, strings).items()}
+    return maps.plot_value_plane(tuple(axes), logits, edges, marks, _wrong(model, strings), ax)
+
+
+def draw_horizon_by_epoch(trained: TrainedModel) -> Axes:
+    """Draw the horizon of a model after each epoch of its training."""
+    horizons = [horizon(trained.model_at(epoch)) for epoch in range(len(trained.weights))]
+    return plots.plot_horizon_by_epoch(horizons, trained.best_epoch)
+
+
+def draw_horizons(sweeps: Mapping[str, Sequence[SweepRow]]) -> Axes:
+    """Draw the horizons of swept seeds, one strip for each kind of model."""
+    horizons = {kind: [row.horizon for row in rows] for kind, rows in sweeps.items()}
+    perfect = {kind: [row.errors == 0 for row in rows] for kind, rows in sweeps.items()}
+    return plots.plot_horizons(horizons, perfect)
+
+
+def _edge(letters: str, points: int = 200) -> np.ndarray:
+    """Shares on the way from one letter alone to another alone, densest at the ends."""
+    steps = np.sin(np.linspace(0, np.pi / 2, points)) ** 2
+    shares = np.zeros((points, 3))
+    first, second = ("abc".index(letter) for letter in letters)
+    shares[:, first], shares[:, second] = 1 - steps, steps
+    return shares
+
+
+def _shares(model: Transformer, strings: Sequence[str]) -> dict[str, np.ndarray]:
+    counts = {string: np.array(model.tokenizer.counts(string)) for string in strings}
+    return {string: some / some.sum() for string, some in counts.items()}
+
+
+def _wrong(model: Transformer, strings: Sequence[str]) -> set[str]:
+    return {string for string in strings if not is_right(model, string)}
+
+
+def _trace_counts(model: Transformer, counts: np.ndarray) -> Trace:
+    with torch.no_grad():
+        return model(*from_counts(torch.from_numpy(counts)), num_queries=1)
+
+
+def _logits_of(model: Transformer, counts: np.ndarray) -> np.ndarray:
+    """The logits of letter counts, which are the last dimension; not a number where one is negative."""
+    if model.tokenizer.letters != "abc":
+        raise ValueError(f"letters {model.tokenizer.letters!r}: only models of a, b and c have such a picture")
+    logits, inside = np.full(counts.shape[:-1], np.nan), (counts >= 0).all(axis=-1)
+    logits[inside] = _trace_counts(model, counts[inside]).output_logits.numpy()
+    return logits
+
+
+def _values_of(model: Transformer, shares: np.ndarray) -> np.ndarray:
+    return _trace_counts(model, shares).attention_values[:, :, 0, 0].numpy()
 
 
 def _strips(trace: Trace) -> Sequence[Axes]:

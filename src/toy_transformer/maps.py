@@ -1,0 +1,184 @@
+"""Pictures of all strings at once: each is a point, and its colour is the logit.
+
+As in `plots`, functions take arrays and strings and `ax=None`, and return axes whose label has the picture in
+words. Orange is the answer yes and purple the answer no; a black curve lies between them. Where only proportions
+matter, each string of each length has its place in a triangle (a simplex; Aitchison 1982).
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+
+import matplotlib.pyplot as plt
+import numpy as np
+from jaxtyping import Float
+from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
+from matplotlib.colors import CenteredNorm
+from numpy.typing import ArrayLike
+
+from toy_transformer.plots import BEHIND_TEXT, INK, TOKEN_STYLES, describe
+
+YES_AND_NO = "PuOr_r"
+CORNERS = np.array([[0, 0], [1, 0], [0.5, np.sqrt(0.75)]])
+"""Where the triangle has its corners a, b and c."""
+
+
+def triangle_grid(size: int = 300) -> Float[np.ndarray, "row column letter"]:
+    """Give the shares of the letters at each point of a picture of the triangle.
+
+    They are negative outside it and on its edges, which are drawn on their own.
+    """
+    x, y = np.meshgrid(*(np.linspace(0, end, size) for end in CORNERS.max(axis=0)))
+    c = y / CORNERS[2, 1]
+    b = x - c / 2
+    shares = np.stack([1 - b - c, b, c], axis=-1)
+    return np.where(shares > 1e-9, shares, -1)
+
+
+def log_ratio_grid(
+    decades: int, size: int = 300
+) -> tuple[Float[np.ndarray, "size"], Float[np.ndarray, "size size letter"], Float[np.ndarray, "size letter"]]:
+    """Give ratios, as many decades below 1 as above, and the counts of strings with b and c in these ratios to a.
+
+    The rarest letter occurs once. The last of the three are the counts of strings without c.
+    """
+    ratios = np.logspace(-decades, decades, size)
+    b, c = np.meshgrid(ratios, ratios)
+    counts = np.stack([np.ones_like(b), b, c], axis=-1)
+    without_c = np.stack([np.ones_like(ratios), ratios], axis=-1)
+    counts, without_c = (some / some.min(axis=-1, keepdims=True) for some in (counts, without_c))
+    return ratios, counts, np.pad(without_c, ((0, 0), (0, 1)))
+
+
+def plot_triangle(
+    logits: Float[ArrayLike, "row column"],
+    edges: Mapping[str, Float[ArrayLike, "point"]],
+    marks: Mapping[str, Sequence[float]],
+    wrong: Collection[str] = (),
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw the logits of all proportions of a, b and c in a triangle.
+
+    `logits` belong to the points of `triangle_grid`, and are not a number outside. `edges` has logits of strings of
+    two letters, such as "ab", from the first letter alone to the second alone. `marks` has the shares of some
+    strings, `wrong` says which of them the model gets wrong.
+    """
+    ax = ax or plt.subplots(figsize=(6, 4.6))[1]
+    ax.set_aspect("equal")
+    ax.set_axis_off()
+    x, y = (np.linspace(0, end, len(logits)) for end in CORNERS.max(axis=0))
+    norm = _shade(ax, x, y, logits)
+    for edge, along in edges.items():
+        start, end = (CORNERS["abc".index(letter)] for letter in edge)
+        outward = (start + end) / 2 - CORNERS.mean(axis=0)
+        points = np.linspace(start, end, len(along)) + 0.035 * outward / np.linalg.norm(outward)
+        strip = LineCollection(np.stack([points[:-1], points[1:]], axis=1), cmap=YES_AND_NO, norm=norm, linewidth=6)
+        strip.set_array((np.asarray(along)[:-1] + np.asarray(along)[1:]) / 2)
+        ax.add_collection(strip)
+    for letter, corner in zip("abc", CORNERS, strict=True):
+        place = corner + 0.11 * (corner - CORNERS.mean(axis=0))
+        ax.text(*place, letter, color=TOKEN_STYLES[letter][0], ha="center", va="center", fontsize=13, weight="bold")
+    ax.set(xlim=(-0.1, 1.1), ylim=(-0.1, 1))
+    points = {string: np.asarray(shares) @ CORNERS for string, shares in marks.items()}
+    _mark(ax, points, wrong)
+    along = ", ".join(f"along {edge} from {low[0]:.1f} to {low[-1]:.1f}" for edge, low in edges.items())
+    return describe(ax, f"Triangle of all proportions: logits {along}; {_share_of_yes(logits)}. {_tell(marks, wrong)}")
+
+
+def plot_log_ratios(
+    ratios: Float[ArrayLike, "size"],
+    lengths: Float[ArrayLike, "size size"],
+    logits: Float[ArrayLike, "size size"],
+    without_c: Float[ArrayLike, "size"],
+    marks: Mapping[str, Sequence[float]],
+    wrong: Collection[str] = (),
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw the logits of strings with all letters by how many b and how many c there are for each a.
+
+    `lengths` and `logits` belong to `log_ratio_grid`; `without_c` are the logits of strings of a and b alone, drawn
+    in a strip below. Strings of a certain length at most lie within a dashed curve. Of `marks`, the shares of
+    some strings, those with an a and a b are drawn.
+    """
+    ax = ax or plt.subplots(figsize=(6, 5.2))[1]
+    ratios = np.asarray(ratios)
+    norm = _shade(ax, ratios, ratios, logits)
+    ax.set(xscale="log", yscale="log", ylabel="c for each a")
+    powers = 10 ** np.arange(1, np.log10(ratios[-1]) + 1)
+    curves = ax.contour(ratios, ratios, lengths, levels=powers, colors=INK, linestyles="dashed", linewidths=0.8)
+    ax.clabel(curves, fmt=lambda length: f"{length:,.0f} letters", fontsize=8)
+    strip = ax.inset_axes([0, -0.1, 1, 0.06])
+    strip.pcolormesh(ratios, [0, 1], np.stack([without_c] * 2), cmap=YES_AND_NO, norm=norm, shading="gouraud")
+    strip.set(xscale="log", yticks=[0.5], yticklabels=["no c"], xlabel="b for each a", xlim=ax.get_xlim())
+    for axis in (ax.xaxis, ax.yaxis, strip.xaxis):
+        ticks = [tick for tick in (0.0001, 0.01, 1, 100, 10_000) if ratios[0] <= tick <= ratios[-1]]
+        axis.set_ticks(ticks, [f"{tick:,}" for tick in ticks])
+        axis.set_ticks([], minor=True)
+    ax.xaxis.set_ticks([])
+    drawn = {string: shares for string, shares in marks.items() if shares[0] and shares[1]}
+    for axes, has_c in [(ax, True), (strip, False)]:
+        points = {s: (y / x, z / x if z else 0.5) for s, (x, y, z) in drawn.items() if (z > 0) == has_c}
+        _mark(axes, points, wrong)
+    words = f"Logits of strings with a, b and c, from 1 to {ratios[-1]:,.0f} of any letter for each one of another"
+    return describe(ax, f"{words}: {_share_of_yes(logits)}. {_tell(drawn, wrong)}")
+
+
+def plot_value_plane(
+    values: tuple[Float[ArrayLike, "column"], Float[ArrayLike, "row"]],
+    logits: Float[ArrayLike, "row column"],
+    edges: Mapping[str, Float[ArrayLike, "point 2"]],
+    marks: Mapping[str, Sequence[float]],
+    wrong: Collection[str] = (),
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw where strings lie in the plane of two heads' values, over the logits of that plane.
+
+    `edges` has the values of strings of two letters, from the first letter alone to the second alone; `marks` those
+    of some strings.
+    """
+    ax = ax or plt.subplots(figsize=(6, 4.6))[1]
+    _shade(ax, *values, logits)
+    ax.set(xlabel="value of head 0", ylabel="value of head 1")
+    corners = {}
+    for (edge, curve), style in zip(edges.items(), ("-", "--", ":"), strict=True):
+        ax.plot(*np.asarray(curve).T, color=INK, linestyle=style, linewidth=1.5, label=f"only {edge[0]} and {edge[1]}")
+        corners |= {edge[0]: curve[0], edge[1]: curve[-1]}
+    for letter, point in corners.items():
+        color, marker = TOKEN_STYLES[letter]
+        ax.plot(*point, color=color, marker=marker, markeredgecolor="white")
+        place = dict(textcoords="offset points", ha="center", va="center", bbox=BEHIND_TEXT)
+        ax.annotate(f"only {letter}", point, (0, 15 if point[1] > 0 else -15), color=color, **place)
+    _mark(ax, dict(marks), wrong)
+    ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=3)
+    listed = ", ".join(f"{letter} ({point[0]:.2f}, {point[1]:.2f})" for letter, point in corners.items())
+    return describe(ax, f"The plane of both heads' values, with the curves of {', '.join(edges)}: {listed}.")
+
+
+def _shade(ax: Axes, x: np.ndarray, y: np.ndarray, logits: ArrayLike) -> CenteredNorm:
+    logits = np.ma.masked_invalid(logits)
+    norm = CenteredNorm(halfrange=np.abs(logits).max())
+    image = ax.pcolormesh(x, y, logits, cmap=YES_AND_NO, norm=norm, shading="nearest", rasterized=True)
+    ax.figure.colorbar(image, ax=ax, label="logit: ↓ no, ↑ yes", shrink=0.8)
+    if logits.min() < 0 < logits.max():
+        ax.contour(x, y, logits, levels=[0], colors=["black"], linewidths=1.5)
+    return norm
+
+
+def _mark(ax: Axes, points: Mapping[str, Sequence[float]], wrong: Collection[str]) -> None:
+    for string, point in points.items():
+        marker = dict(marker="X", color="black") if string in wrong else dict(marker="o", color="white")
+        ax.plot(*point, markeredgecolor="white" if string in wrong else "black", markersize=9, clip_on=False, **marker)
+        left = ax.transData.transform(point)[0] > ax.transAxes.transform((0.6, 0))[0]
+        offset, align = ((-9, 0), "right") if left else ((9, 0), "left")
+        label = f"{string} wrong" if string in wrong else string
+        place = dict(textcoords="offset points", va="center", ha=align, bbox=BEHIND_TEXT, annotation_clip=False)
+        ax.annotate(label, point, offset, fontsize=9, **place)
+
+
+def _share_of_yes(logits: ArrayLike) -> str:
+    known = np.asarray(logits)[np.isfinite(logits)]
+    return f"positive in {np.mean(known > 0):.1%} of the picture"
+
+
+def _tell(marks: Collection[str], wrong: Collection[str]) -> str:
+    told = [f"{string} is {'wrong' if string in wrong else 'right'}" for string in marks]
+    return f"Marked: {', '.join(told)}." if told else ""
