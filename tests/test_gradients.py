@@ -55,7 +55,9 @@ def test_one_string_that_has_only_one_letter():
         torch.testing.assert_close(gradient.clone(), expected[name])
 
 
-@pytest.mark.parametrize("option", [dict(norm="layer"), dict(dropout=0.1), dict(length_scaling=0.5), dict(attention_head_size=2)])
+@pytest.mark.parametrize(
+    "option", [dict(norm="layer"), dict(dropout=0.1), dict(length_scaling=0.5), dict(attention_head_size=2)]
+)
 def test_what_is_not_written_out_is_refused(option):
     config = ModelConfig(**option)
     assert not is_written_out(config)

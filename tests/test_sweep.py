@@ -121,7 +121,7 @@ def test_a_pool_that_is_broken_before_the_work_begins(pool):
 def test_failing_work_names_its_seeds(request, with_pool):
     executor = request.getfixturevalue("pool") if with_pool else None
     seeds = [5, 6, 7, 2**64]  # torch refuses the last one
-    with pytest.raises(RuntimeError, match=r"the training of models, seeds \[7, 18446744073709551616\] failed: Overflow"):
+    with pytest.raises(RuntimeError, match=r"training of models, seeds \[7, 18446744073709551616\] failed: Overflow"):
         sweep(ModelConfig(), seeds, executor, FEW_STRINGS)
 
 

@@ -8,7 +8,6 @@ F*(S); it changes by at most L for each unit of a value. Where κ D > 1 the boun
 from F*(S), the sum of L R (n − 1) n^(−κ D), falls below |F*(S)| from some length on. Shorter strings are searched.
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -63,8 +62,8 @@ class AllLengths:
 def certify_all_lengths(model: Transformer) -> AllLengths:
     """Prove that the model is right about every string of every length.
 
-    Raises `NotCertified`, with the reason, where this proof does not hold, and `ValueError` for a model with norm or one
-    that attends to CLS, of which the proof does not speak.
+    Raises `NotCertified`, with the reason, where this proof does not hold, and `ValueError` for a model with norm
+    or one that attends to CLS, of which the proof does not speak.
     """
     config = model.config
     if config.norm is not None or config.attend_cls:

@@ -101,7 +101,7 @@ class SweepRow(NamedTuple):
 Initialization = tuple[ModelConfig, int]
 
 
-def run(name: str, on_epoch: OnEpoch | None = None) -> list[Run]:
+def run(name: str, on_epoch: OnEpoch | None = None, training_config: TrainingConfig = TrainingConfig()) -> list[Run]:
     """Train and test the models of an experiment; give one run for each model seed.
 
     `on_epoch` is told the seed, the epoch and the losses after each epoch; `print_losses` is one to pass.
@@ -110,7 +110,8 @@ def run(name: str, on_epoch: OnEpoch | None = None) -> list[Run]:
     if name not in EXPERIMENTS:
         raise ValueError(f"experiment {name!r}: expected one of {', '.join(EXPERIMENTS)}")
     experiment = EXPERIMENTS[name]
-    return _train_and_test(experiment.training_data, [(experiment.model, seed) for seed in experiment.seeds], on_epoch)
+    initializations = [(experiment.model, seed) for seed in experiment.seeds]
+    return _train_and_test(experiment.training_data, initializations, on_epoch, training_config)
 
 
 def run_all(executor: Executor | None = None) -> dict[str, list[Run]]:
@@ -170,9 +171,7 @@ def sweep_each(
     size = math.ceil(len(seeds) / math.ceil(len(seeds) / SEEDS_TOGETHER))
     chunks = [seeds[i : i + size] for i in range(0, len(seeds), size)]
     names = {f"training of {name}, seeds {chunk}": (name, chunk) for name in configs for chunk in chunks}
-    tasks = {
-        label: (configs[name], training_data, chunk, training_config) for label, (name, chunk) in names.items()
-    }
+    tasks = {label: (configs[name], training_data, chunk, training_config) for label, (name, chunk) in names.items()}
     rows = {name: {} for name in configs}
     with tqdm(total=len(seeds) * len(configs), unit="seed") as progress:
         for label, done in each(_sweep_rows, tasks, executor):

@@ -157,7 +157,8 @@ def _shade(ax: Axes, x: np.ndarray, y: np.ndarray, logits: ArrayLike) -> Centere
     logits = np.ma.masked_invalid(logits)
     norm = CenteredNorm(halfrange=np.abs(logits).max())
     image = ax.pcolormesh(x, y, logits, cmap=YES_AND_NO, norm=norm, shading="nearest", rasterized=True)
-    ax.figure.colorbar(image, ax=ax, label="logit: ↓ no, ↑ yes", shrink=0.8)
+    colorbar = ax.figure.colorbar(image, ax=ax, label="logit: ↓ no, ↑ yes", shrink=0.8)
+    colorbar.ax.set_label("")
     if logits.min() < 0 < logits.max():
         ax.contour(x, y, logits, levels=[0], colors=["black"], linewidths=1.5)
     return norm

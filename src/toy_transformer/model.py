@@ -121,8 +121,9 @@ def attention(
 ]:
     """Scaled dot-product attention (Vaswani et al. 2017, equation 1) to tokens with multiplicities.
 
-    `score_factor` multiplies the scores of each string before the multiplicities join them. Returns the scores, the weights and the weighted sums of the values. A key of multiplicity 0 has
-    score −∞ and weight 0; where all multiplicities are 0 the weights are not a number.
+    `score_factor` multiplies the scores of each string before the multiplicities join them. Returns the scores,
+    the weights and the weighted sums of the values. A key of multiplicity 0 has score −∞ and weight 0; where all
+    multiplicities are 0 the weights are not a number.
     """
     scores = Q @ K.mT / math.sqrt(Q.shape[-1])
     if score_factor is not None:

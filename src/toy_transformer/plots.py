@@ -163,6 +163,7 @@ def plot_over_repeats(
     curves: Mapping[str, ArrayLike],
     ylabel: str = "logit",
     levels: Mapping[str, float] | None = None,
+    xlabel: str = "number of repeats N",
     ax: Axes | None = None,
 ) -> Axes:
     """Draw numbers that depend on how often a letter is repeated, on a log axis.
@@ -177,8 +178,8 @@ def plot_over_repeats(
     words = []
     for (name, curve), style in zip(curves.items(), LINE_STYLES, strict=False):
         ax.semilogx(repeats, curve, linestyle=style, color=INK, label=name)
-        words.append(f"{name} from {curve[0]:.2f} at N = {repeats[0]} to {curve[-1]:.2f} at N = {repeats[-1]}")
-    ax.set(xlabel="number of repeats N", ylabel=ylabel, xlim=(repeats[0], repeats[-1]))
+        words.append(f"{name} from {curve[0]:.2f} at {repeats[0]} to {curve[-1]:.2f} at {repeats[-1]}")
+    ax.set(xlabel=xlabel, ylabel=ylabel, xlim=(repeats[0], repeats[-1]))
     if ylabel == "logit":
         _shade_answers(ax)
     if levels:
@@ -189,7 +190,7 @@ def plot_over_repeats(
         _label_at_right(ax, heights, [f"value of {name} {level:.2f}" for name, level in levels.items()])
         words.append(", ".join(f"value of {name} {level:.2f}" for name, level in levels.items()))
     ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=len(curves))
-    return describe(ax, f"{ylabel.capitalize()} by number of repeats: {'; '.join(words)}.")
+    return describe(ax, f"{ylabel[0].upper()}{ylabel[1:]} by {xlabel}: {'; '.join(words)}.")
 
 
 def plot_tokens_in_space(
@@ -239,9 +240,7 @@ def plot_magnitudes(magnitudes: Mapping[str, Mapping[str, float]], ax: Axes | No
     return describe(ax, f"Mean magnitude of the numbers of each matrix. {listed}.")
 
 
-def plot_horizons(
-    horizons: Mapping[str, ArrayLike], perfect: Mapping[str, ArrayLike], ax: Axes | None = None
-) -> Axes:
+def plot_horizons(horizons: Mapping[str, ArrayLike], perfect: Mapping[str, ArrayLike], ax: Axes | None = None) -> Axes:
     """Draw one strip of points for each kind of model, one point for each model at its horizon, on a log axis.
 
     `perfect` says of each model whether it has no test errors: these are filled points. A bar marks the median.

@@ -125,9 +125,7 @@ def draw_triangle(model: Transformer, strings: Sequence[str] = (), length: float
     return maps.plot_triangle(logits, edges, _shares(model, strings), _wrong(model, strings), ax)
 
 
-def draw_log_ratios(
-    model: Transformer, strings: Sequence[str] = (), decades: int = 4, ax: Axes | None = None
-) -> Axes:
+def draw_log_ratios(model: Transformer, strings: Sequence[str] = (), decades: int = 4, ax: Axes | None = None) -> Axes:
     """Draw the logits of strings with an a and a b, by ratios of letters, and some strings among them.
 
     Where the length matters as well, the logits are those of the shortest strings.
