@@ -11,6 +11,7 @@ from toy_transformer.all_lengths import NotCertified, certify_all_lengths
 from toy_transformer.hand_written import EXACT, build
 from toy_transformer.horizon import enclose_logit, horizon
 from toy_transformer.model import ModelConfig, Transformer
+from toy_transformer.task import Task
 
 
 @pytest.fixture(scope="module")
@@ -101,3 +102,28 @@ def test_larger_heads():
     assert torch.tensor([float(limit.logit.mid()) for limit in proof.limits]).tolist() == pytest.approx(
         [-0.5, -0.5, -1.5, 0.5, -0.5, -0.5, 0.5]
     )
+
+
+def test_a_value_that_is_hard_to_tell_is_not_left_out():
+    """The values of c and a differ by less than 128 bits can tell, next to numbers of 2^128."""
+    large = 2.0**64
+    config = ModelConfig(Task("abc", "a"), hidden_size=4, feed_forward_size=1, length_scaling=10.0)
+    zeros = [0.0] * 4
+    numbers = {
+        "CLS": [0, 0, 1, 0],
+        "a": [1, 0, 0, 0],
+        "b": zeros,
+        "c": [0, large, 1, large],
+        "W_Q": [[0, 0, 1, 0], zeros],
+        "W_K": [[3, 0, 0, 0], zeros],
+        "W_V": [[1, 0, 0, 0], [0, large, 1.5, -large]],
+        "W_O": [[1001, 0], [0, 1], [0, 0], [0, 0]],
+        "W_in": [zeros],
+        "W_out": [[0]] * 4,
+        "classifier": [[1, -1, -1000, 0]],
+    }
+    model = build(numbers, config)
+    with ctx.workprec(1024):
+        assert enclose_logit(model, (1, 0, 3)) < 0
+    with pytest.raises(NotCertified):
+        certify_all_lengths(model)

@@ -3,6 +3,7 @@
 import copy
 import json
 import math
+import random
 
 import pytest
 import torch
@@ -68,6 +69,33 @@ def test_one_last_bit_of_a_weight_is_enough(model, certificate, name):
     row[0] = torch.tensor(row[0]).nextafter(torch.tensor(math.inf)).item()
     with pytest.raises(CertificateError, match="other weights"):
         check_certificate(tampered, model)
+
+
+def test_weights_of_another_kind_are_refused(model, certificate):
+    arrays = {name: weight.numpy() for name, weight in model.state_dict().items()}
+    with pytest.raises(CertificateError, match="other weights"):
+        check_certificate(dict(certificate, weights=arrays), model)
+
+
+def test_boxes_that_overlap_are_refused_at_once(model, certificate):
+    """Thousands of them would keep the check busy for hours."""
+    generator = random.Random(0)
+    low, high = next((low, high) for low, high in certificate["boxes"] if low[0] > 1 and high[0] > 1000)
+    boxes = []
+    for _ in range(2000):
+        ends = [sorted(generator.randint(n, m) for _ in "ab") for n, m in zip(low, high, strict=True)]
+        boxes.append([[start for start, _ in ends], [end for _, end in ends]])
+    with pytest.raises(CertificateError, match="overlap"):
+        check_certificate(dict(certificate, boxes=certificate["boxes"] + boxes), model)
+
+
+def test_weights_that_are_not_finite_are_refused(model, certificate):
+    broken = copy.deepcopy(model)
+    broken.classifier.weight.data[0, 0] = math.inf
+    weights = {name: weight.tolist() for name, weight in broken.state_dict().items()}
+    for work in (lambda: check_certificate(dict(certificate, weights=weights), broken), lambda: certify(broken, 5)):
+        with pytest.raises(ValueError, match="not a finite number"):
+            work()
 
 
 def test_a_box_of_strings_with_different_answers_is_refused(model, certificate):

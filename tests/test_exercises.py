@@ -104,7 +104,7 @@ WRONG = [
     ("check_scaled_horizon", (0, 10), ("good", 5000), "abc{3014} of 3,016 letters is wrong"),
     ("check_scaled_horizon", (2, 1), ("good", 5000), "expected a head, 0 or 1"),
     ("check_scaled_horizon", (1, 11), ("good", 5000), "a factor of at most 10"),
-    ("check_first_scaled_length", 7, (0.5,), "0.973 there, not yet more than 1"),
+    ("check_first_scaled_length", 7, (0.5,), "0.9730 there, not yet more than 1"),
     ("check_first_scaled_length", 20, (0.5,), "for which n is 0.5 · ln n more than 1"),
     ("check_least_scaling", 0.2, ("good",), "which is not above 1"),
     ("check_least_scaling", 0.5, ("good",), "so is less"),

@@ -62,6 +62,12 @@ def test_what_is_no_model(change, reason):
         build(EXACT | change)
 
 
+@pytest.mark.parametrize("numbers", [5, {1: [0, 0]}, None])
+def test_what_has_no_names(numbers):
+    with pytest.raises(ValueError, match="expected the names CLS, W_K"):
+        build(numbers)
+
+
 def test_a_missing_name():
     with pytest.raises(ValueError, match="expected .*classifier"):
         build({name: numbers for name, numbers in EXACT.items() if name != "classifier"})

@@ -9,6 +9,7 @@ from flint import arb, ctx
 
 from toy_transformer import experiments
 from toy_transformer.bounds import Bounds
+from toy_transformer.hand_written import EXACT, build
 from toy_transformer.horizon import Undecidable, enclose_logit, horizon, shortest_wrong_string
 from toy_transformer.model import ModelConfig, Transformer, from_counts
 from toy_transformer.task import Task
@@ -159,3 +160,86 @@ def test_weights_far_larger_than_any_training_makes(config):
         if 1 <= sum(counts) < (found.length if found else 10_001):
             with ctx.workprec(4096):
                 assert (enclose_logit(model, counts) > 0) == (counts[0] > 0 and counts[1] > 0)
+
+
+def _one_head(**numbers) -> Transformer:
+    """Three numbers a token, one head, no feed-forward; all else 0."""
+    hidden = {name: [0, 0, 0] for name in ("CLS", "a", "b", "c")}
+    maps = {"W_Q": [[0] * 3], "W_K": [[0] * 3], "W_V": [[1, 0, 0]], "W_in": [[0] * 3], "W_out": [[0]] * 3}
+    rest = {"W_O": [[1], [0], [0]], "classifier": [[1, 0, 0]]}
+    norms = {"attention_norm": [1] * 3, "feed_forward_norm": [1] * 3} if "norm" in numbers else {}
+    sizes = dict(hidden_size=3, num_attention_heads=1, feed_forward_size=1, norm=numbers.pop("norm", None))
+    return build(hidden | maps | rest | norms | numbers, ModelConfig(Task("abc", "a"), **sizes))
+
+
+def test_terms_that_cancel_are_not_believed():
+    """In float64 the value of c is 0, and its logit negative; in truth it is positive, and the answer wrong."""
+    large, small = 2.0**14, 2.0**-26
+    model = _one_head(
+        CLS=[-small / 2, 0, 0],
+        a=[4 / large, 0, 0],
+        b=[-4 / large, 0, 0],
+        c=[large, small, large],
+        W_V=[[large, 1, -large]],
+    )
+    assert shortest_wrong_string(model).string == "c"
+
+
+@pytest.mark.parametrize("large", [1e8, 1e12])
+def test_a_norm_that_magnifies_rounding_is_not_believed(large):
+    """Three equal numbers are 0 after layer norm; in float64 a remainder is left and magnified."""
+    model = _one_head(CLS=[0, 0, 0], a=[1, 0, 0], b=[-1, 0, 0], c=[large] * 3, norm="layer")
+    remainder = float(Bounds(model).values.ravel()[2])
+    assert remainder != 0
+    for sign in (1, -1):
+        model = _one_head(
+            CLS=[0, -sign * remainder / 2, 0],
+            a=[1, 0, 0],
+            b=[-1, 0, 0],
+            c=[large] * 3,
+            W_V=[[sign, 0, 0]],
+            classifier=[[1, 1, 0]],
+            norm="layer",
+        )
+        with ctx.workprec(256):
+            c_is_wrong = enclose_logit(model, (0, 0, 1)) > 0
+        assert (shortest_wrong_string(model, 1) is not None) == bool(
+            c_is_wrong or not enclose_logit(model, (1, 0, 0)) > 0 or not enclose_logit(model, (0, 1, 0)) < 0
+        )
+
+
+def test_centring_mixes_the_numbers():
+    """A number that the feed-forward does not use still has a part in what layer norm makes of the others."""
+    config = ModelConfig(Task("abc", "a"), hidden_size=6, num_attention_heads=1, norm="layer")
+    zeros = [0.0] * 6
+    for unit in ([0.3, 0.7, 1.1, 1.9], [0.1, 0.2, 0.3, 3.4], [0.6, 0.9, 1.2, 1.3]):
+        for tiny in (1e-20, -1e-20):
+            numbers = {name: zeros for name in ("a", "b", "c")} | {"CLS": [1, 0, 0, 0, 0, 0]}
+            numbers |= {name: [zeros] for name in ("W_Q", "W_K", "W_V")} | {"W_O": [[0]] * 6}
+            numbers |= {"W_in": [[0, 4, tiny, 0, 0, 0], [0, *unit, 4 - sum(unit)]]}
+            numbers |= {"W_out": [[0, 0], [1, -1], *[[0, 0]] * 4], "classifier": [[0, 1, 0, 0, 0, 0]]}
+            numbers |= {"attention_norm": [1] * 6, "feed_forward_norm": [1] * 6}
+            model = build(numbers, config)
+            assert Bounds(model).margin > 0
+            logit = enclose_logit(model, (1, 0, 0))
+            if logit > 0 or logit < 0:  # the same for all strings, so that a or b is answered wrongly
+                assert shortest_wrong_string(model, 1) is not None
+
+
+def test_scores_of_thousands_of_millions():
+    """Leads that float64 can tell from 0, though not to their last digits."""
+    lead = 2.0**29
+    model = build(
+        EXACT
+        | {"CLS": [-0.75, -0.75], "W_Q": [[-lead, 0], [0, -lead]], "W_K": [[1, 0], [0, 1]]}
+        | {"W_in": [[0, 0], [0, 0]], "classifier": [[1, 1]]}
+    )
+    assert shortest_wrong_string(model) is None
+
+
+def test_dropout_has_no_part_in_it(trained):
+    model = Transformer(ModelConfig(dropout=0.5))
+    model.load_state_dict(trained[5].model.state_dict())
+    assert model.training
+    assert {shortest_wrong_string(model).float32_agrees for _ in range(10)} == {True}
+    assert model.training

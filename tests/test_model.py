@@ -220,6 +220,7 @@ def test_bad_strings_are_refused(strings):
         dict(dropout=-0.1),
         dict(length_scaling=-1.0),
         dict(length_scaling=math.nan),
+        dict(length_scaling=1e300),
     ],
 )
 def test_models_that_cannot_be(option):

@@ -42,7 +42,7 @@ VIEWS = {
     "horizon": lambda run: views.draw_horizon(run.model),
     "no horizon": lambda run: views.draw_horizon(run.model.with_length_scaling(1.0)),
     "plane of values": lambda run: views.draw_value_plane(run.model, ["aac", "ab{66}"]),
-    "horizon by epoch": lambda run: views.draw_horizon_by_epoch(run),
+    "horizon by epoch": lambda run: views.draw_horizon_by_epoch({"one": run, "again": run}),
     "horizons": lambda run: plots.plot_horizons(HORIZONS, PERFECT),
     "shares": lambda run: plots.plot_shares(SHARES, INTERVALS),
     "space": lambda run: views.draw_embeddings_in_space(Transformer(ModelConfig(hidden_size=16), run.seed)),

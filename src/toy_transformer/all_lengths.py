@@ -63,7 +63,7 @@ def certify_all_lengths(model: Transformer) -> AllLengths:
     """Prove that the model is right about every string of every length.
 
     Raises `NotCertified`, with the reason, where this proof does not hold, and `ValueError` for a model with norm
-    or one that attends to CLS, of which the proof does not speak.
+    or one that attends to CLS, of which the proof does not speak; and what `shortest_wrong_string` raises.
     """
     config = model.config
     if config.norm is not None or config.attend_cls:
@@ -90,7 +90,7 @@ def _limit(logits: Logits, model: Transformer, present: Sequence[int]) -> Limit:
         for row in range(head * size, (head + 1) * size):
             values.append(logits.values[top][row])
             reach = _largest([abs(logits.values[letter][row] - values[-1]) for letter in present])
-            if not reach > 0:
+            if reach == 0:
                 continue
             exponent = model.config.length_scaling * _smallest(leads)
             if not exponent > 1:

@@ -10,10 +10,11 @@ from torch.nn.functional import gelu
 from toy_transformer.model import NORM_EPSILON, Transformer
 from toy_transformer.task import CLS, FIRST_LETTER
 
-MARGIN = 1e-9
+MARGIN, MARGIN_OF_SCORES = 1e-9, 1e-12
 """How far a bound must be from 0, in parts of the sum of the magnitudes of all its terms.
 
-Rounding changes a term by about 1e-15 of its size, and a weight by that part of its score.
+Rounding changes a term by about 1e-15 of its magnitude, and an attention weight by that times the magnitude of its
+score. Magnitudes are those of all products, added up without their signs.
 """
 
 GELU_MINIMUM = -0.7517915246935645
@@ -30,6 +31,8 @@ class Bounds:
     def __init__(self, model: Transformer):
         self.config, block = model.config, model.self_attention_block
         weights = {name: weight.double().numpy() for name, weight in model.state_dict().items()}
+        if not all(np.isfinite(weight).all() for weight in weights.values()):
+            raise ValueError("a weight of the model is not a finite number")
         W_Q, W_K, W_V, self.W_O, self.W_in, W_out = (
             weights[f"self_attention_block.{name}.weight"] for name in ("W_Q", "W_K", "W_V", "W_O", "W_in", "W_out")
         )
@@ -38,9 +41,9 @@ class Bounds:
         tokens = embedding[([CLS] if self.config.attend_cls else []) + [*range(FIRST_LETTER, len(embedding))]]
         hidden_size = self.config.hidden_size
         self.centre = np.eye(hidden_size) - (self.config.norm == "layer") / hidden_size
-        normed_cls, tokens = (
-            self._norm(x, weights.get("self_attention_block.attention_norm.weight")) for x in (self.cls, tokens)
-        )
+        norm_weight = weights.get("self_attention_block.attention_norm.weight")
+        normed_cls, cls_magnitude = self._norm(self.cls, norm_weight)
+        tokens, magnitudes = self._norm(tokens, norm_weight)
         heads, size = block.head_shape
         keys = (tokens @ W_K.T).reshape(-1, heads, size)
         query = (W_Q @ normed_cls).reshape(heads, size) / math.sqrt(size)
@@ -51,17 +54,22 @@ class Bounds:
         )
         if self.config.norm:
             self.W_in = self.W_in * weights["self_attention_block.feed_forward_norm.weight"]
-        state = abs(self.cls) + abs(self.W_O) @ abs(self.values).max(axis=0).ravel()
-        state = state / math.sqrt(NORM_EPSILON[self.config.norm]) if self.config.norm else state
-        largest_score = np.einsum("thd,hd->ht", abs(keys), abs(query)).max()
-        size_of_terms = state @ (abs(classifier) + (abs(self.feed_forward_output) @ abs(self.W_in))[0])
-        self.margin = MARGIN * max(1, largest_score) * size_of_terms
+        largest_score = ((magnitudes @ abs(W_K).T) * (abs(W_Q) @ cls_magnitude)).max() * size
+        state = abs(self.cls) + abs(self.W_O) @ (magnitudes @ abs(W_V).T).max(axis=0)
+        normed = abs(self.centre) @ state
+        normed = normed / math.sqrt(NORM_EPSILON[self.config.norm]) if self.config.norm else normed
+        magnitude = abs(classifier) @ (state + abs(W_out) @ (abs(self.W_in) @ normed))
+        self.margin = max(MARGIN, MARGIN_OF_SCORES * largest_score) * magnitude
 
-    def _norm(self, x: Float[np.ndarray, "*shape"], weight: np.ndarray | None) -> Float[np.ndarray, "*shape"]:
+    def _norm(
+        self, x: Float[np.ndarray, "*shape"], weight: np.ndarray | None
+    ) -> tuple[Float[np.ndarray, "*shape"], Float[np.ndarray, "*shape"]]:
+        """Give the normed x, and the magnitude of the terms that it is made of."""
         if weight is None:
-            return x
-        x = x @ self.centre.T
-        return x / np.sqrt(np.square(x).mean(axis=-1, keepdims=True) + NORM_EPSILON[self.config.norm]) * weight
+            return x, abs(x)
+        x, magnitude = x @ self.centre.T, abs(x) @ abs(self.centre).T
+        root = np.sqrt(np.square(x).mean(axis=-1, keepdims=True) + NORM_EPSILON[self.config.norm])
+        return x / root * weight, magnitude / root * abs(weight)
 
     def decide(self, boxes: Float[np.ndarray, "box 2 letter"], labels: Bool[np.ndarray, "box"]) -> list[bool]:
         """Say for each box whether the sign of the logit is certain to be right throughout.

@@ -25,13 +25,14 @@ class CertificateError(ValueError):
 def check_certificate(certificate: dict, model: Transformer) -> int:
     """Give the length up to which a certificate proves the model right about every string.
 
-    Raises `CertificateError` where the certificate is of other weights, has no such form, leaves out a string, or has a
-    box in which the sign of the logit is not right throughout; `ValueError` for a model with norm.
+    Raises `CertificateError` where the certificate is of other weights, has no such form, leaves out a string, has a
+    box in which the sign of the logit is not right throughout, or boxes that overlap (which would not be wrong, but
+    take long to check); `ValueError` for a model with norm or with weights that are not finite.
     """
     if model.config.norm is not None:
         raise ValueError(f"norm={model.config.norm!r}: only models without norm have certificates")
     max_length, boxes = _read(certificate, len(model.tokenizer.letters))
-    if certificate["weights"] != {name: weight.tolist() for name, weight in model.state_dict().items()}:
+    if not _has_weights(certificate, model):
         raise CertificateError("the certificate is for other weights")
     with ctx.workprec(PRECISION):
         logits = Logits(model)
@@ -60,6 +61,13 @@ def _read(certificate: dict, num_letters: int) -> tuple[int, list[Box]]:
     return max_length, boxes
 
 
+def _has_weights(certificate: dict, model: Transformer) -> bool:
+    try:
+        return certificate["weights"] == {name: weight.tolist() for name, weight in model.state_dict().items()}
+    except (TypeError, ValueError):  # such things as arrays, which compare in other ways
+        return False
+
+
 def _label(box: Box, model: Transformer) -> bool:
     """The right answer, the same for all strings of the box."""
     low, high = box
@@ -78,6 +86,8 @@ class Logits:
 
     def __init__(self, model: Transformer):
         weights = {name.split(".")[-2]: _arbs(weight.tolist()) for name, weight in model.state_dict().items()}
+        if not all(weight.isfinite().all() for weight in model.state_dict().values()):
+            raise ValueError("a weight of the model is not a finite number")
         (classifier,), W_O, W_in = weights["classifier"], weights["W_O"], weights["W_in"]
         cls, letters = weights["embedding"][CLS], weights["embedding"][FIRST_LETTER:]
         self.attend_cls, self.length_scaling = model.config.attend_cls, model.config.length_scaling
@@ -164,6 +174,8 @@ def _uncovered(low: tuple, high: tuple, boxes: list[Box], max_length: int) -> tu
     touching = [box for box in boxes if all(a <= m and n <= b for a, b, n, m in zip(*box, low, high, strict=True))]
     for box in touching:
         if all(a <= n and m <= b for a, b, n, m in zip(*box, low, high, strict=True)):
+            if len(touching) > 1:
+                raise CertificateError(f"boxes {touching[0]} and {touching[1]} overlap")
             return None
     faces = [
         (i, face) for a, b in touching for i in range(len(low)) for face in (a[i], b[i] + 1) if low[i] < face <= high[i]

@@ -266,7 +266,7 @@ def check_first_scaled_length(length: int, length_scaling: float) -> str | None:
     if length == first:
         return None
     if length == first - 1:
-        return f"κ ln n is {length_scaling * math.log(length):.3f} there, not yet more than 1."
+        return f"κ ln n is {length_scaling * math.log(length):.4f} there, not yet more than 1."
     return f"for which n is {length_scaling:g} · ln n more than 1? Solve for n, and take the next whole number."
 
 

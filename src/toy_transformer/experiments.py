@@ -165,19 +165,37 @@ def sweep_each(
     training_data: TrainingData = TRAINING_DATA,
     training_config: TrainingConfig = TrainingConfig(),
 ) -> dict[str, list[SweepRow]]:
-    """Sweep several configurations, as `sweep` does each, and share the work of all of them."""
+    """Sweep several configurations, as `sweep` does each; models of one architecture are trained side by side."""
     if not seeds or len(set(seeds)) < len(seeds):
         raise ValueError(f"seeds={seeds!r}: expected at least one, and none twice")
-    size = math.ceil(len(seeds) / math.ceil(len(seeds) / SEEDS_TOGETHER))
-    chunks = [seeds[i : i + size] for i in range(0, len(seeds), size)]
-    names = {f"training of {name}, seeds {chunk}": (name, chunk) for name in configs for chunk in chunks}
-    tasks = {label: (configs[name], training_data, chunk, training_config) for label, (name, chunk) in names.items()}
+    groups = {}
+    for name, config in configs.items():
+        groups.setdefault(config.architecture, []).extend((name, seed) for seed in seeds)
+    chunks = {_describe(chunk): chunk for group in groups.values() for chunk in _chunks(group)}
+    tasks = {
+        label: (training_data, [(configs[name], seed) for name, seed in chunk], training_config)
+        for label, chunk in chunks.items()
+    }
     rows = {name: {} for name in configs}
     with tqdm(total=len(seeds) * len(configs), unit="seed") as progress:
         for label, done in each(_sweep_rows, tasks, executor):
-            rows[names[label][0]].update((row.seed, row) for row in done)
+            for (name, seed), row in zip(chunks[label], done, strict=True):
+                rows[name][seed] = row
             progress.update(len(done))
     return {name: [found[seed] for seed in seeds] for name, found in rows.items()}
+
+
+def _chunks(models: list[tuple[str, int]]) -> list[list[tuple[str, int]]]:
+    """Divide into as few chunks of `SEEDS_TOGETHER` at most as can be, of nearly the same size."""
+    size = math.ceil(len(models) / math.ceil(len(models) / SEEDS_TOGETHER))
+    return [models[i : i + size] for i in range(0, len(models), size)]
+
+
+def _describe(chunk: list[tuple[str, int]]) -> str:
+    seeds = {}
+    for name, seed in chunk:
+        seeds.setdefault(name, []).append(seed)
+    return "training of " + " and ".join(f"{name}, seeds {some}" for name, some in seeds.items())
 
 
 def outcomes(rows: Sequence[SweepRow]) -> dict[str, int]:
@@ -215,10 +233,10 @@ def _pickled_runs(training_data: TrainingData, initializations: Sequence[Initial
 
 
 def _sweep_rows(
-    config: ModelConfig, training_data: TrainingData, seeds: Sequence[int], training_config: TrainingConfig
+    training_data: TrainingData, initializations: Sequence[Initialization], training_config: TrainingConfig
 ) -> list[SweepRow]:
     rows = []
-    for run in _train_and_test(training_data, [(config, seed) for seed in seeds], training_config=training_config):
+    for run in _train_and_test(training_data, initializations, training_config=training_config):
         epochs, least_loss = len(run.validation_losses), min(run.validation_losses)
         errors = run.false_positives, run.false_negatives
         rows.append(SweepRow(run.seed, *errors, run.best_epoch, epochs, least_loss, _horizon(run.model)))

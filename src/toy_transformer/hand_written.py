@@ -35,8 +35,9 @@ def build(numbers: Mapping[str, Sequence], config: ModelConfig = ModelConfig()) 
     weights = {name.split(".")[-2]: weight for name, weight in model.named_parameters()}
     embedding = weights.pop("embedding")
     weights |= {row: embedding[model.tokenizer.vocabulary.index(row)] for row in rows}
-    if weights.keys() != numbers.keys():
-        raise ValueError(f"names {', '.join(numbers)}: expected {', '.join(sorted(weights))}")
+    if not isinstance(numbers, Mapping) or weights.keys() != numbers.keys():
+        found = ", ".join(map(str, numbers)) if isinstance(numbers, Mapping) else repr(numbers)
+        raise ValueError(f"found {found}: expected the names {', '.join(sorted(weights))}")
     for name, weight in weights.items():
         weight.copy_(_read(name, numbers[name], weight.shape))
     return model

@@ -7,6 +7,7 @@ generous margin only; the sign at a single string is decided in ball arithmetic 
 encloses the real-valued function of the stored weights.
 """
 
+import copy
 import heapq
 import math
 from collections.abc import Iterator
@@ -57,7 +58,9 @@ def shortest_wrong_string(model: Transformer, max_length: int = 10**6) -> WrongS
     """Find a shortest string of at most `max_length` letters that the model gets wrong; None if there is none.
 
     Raises `ValueError` for a `max_length` that is not a whole number from 1 to `MAX_LENGTH` and for a model with
-    another number of letters than three, and `Undecidable` where a logit is too near 0.
+    another number of letters than three or with weights that are not finite, and `Undecidable` where a logit is too
+    near 0. It takes milliseconds where logits are clear, and very long where those of many strings are nearly 0, or
+    where scores are in the thousands of millions.
     """
     return _search(model, max_length)[0]
 
@@ -148,7 +151,7 @@ def _judge(model: Transformer, counts: Counts) -> WrongString | None:
     if (logit > 0) == bool(label):
         return None
     string = model.tokenizer.short_form(counts)
-    in_float32 = model.trace([string]).output_logits.item() > 0
+    in_float32 = copy.deepcopy(model).eval().trace([string]).output_logits.item() > 0
     return WrongString(string, counts, label, float(logit.mid()), in_float32 != bool(label))
 
 

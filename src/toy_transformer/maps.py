@@ -12,14 +12,21 @@ import numpy as np
 from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
-from matplotlib.colors import CenteredNorm
+from matplotlib.colors import LinearSegmentedColormap, Normalize
 from numpy.typing import ArrayLike
 
 from toy_transformer.plots import BEHIND_TEXT, INK, TOKEN_STYLES, describe
 
-YES_AND_NO = "PuOr_r"
+# The outer ends of the palette are left out: they are too dark for labels, and brown rather than orange.
+YES_AND_NO = LinearSegmentedColormap.from_list("yes and no", plt.get_cmap("PuOr_r")(np.linspace(0.12, 0.82, 256)))
+SCALE = Normalize(-12, 12)
+"""The same for all maps; larger logits have the colours of the ends."""
+
 CORNERS = np.array([[0, 0], [1, 0], [0.5, np.sqrt(0.75)]])
 """Where the triangle has its corners a, b and c."""
+
+EDGE_DISTANCE = 0.035
+"""How far beside the triangle its edges are drawn."""
 
 
 def triangle_grid(size: int = 300) -> Float[np.ndarray, "row column letter"]:
@@ -59,29 +66,35 @@ def plot_triangle(
     """Draw the logits of all proportions of a, b and c in a triangle.
 
     `logits` belong to the points of `triangle_grid`, and are not a number outside. `edges` has logits of strings of
-    two letters, such as "ab", from the first letter alone to the second alone. `marks` has the shares of some
-    strings, `wrong` says which of them the model gets wrong.
+    two letters, such as "ab", in even steps from the first letter alone to the second alone. `marks` has the shares
+    of some strings, `wrong` says which of them the model gets wrong.
     """
     ax = ax or plt.subplots(figsize=(6, 4.6))[1]
     ax.set_aspect("equal")
     ax.set_axis_off()
     x, y = (np.linspace(0, end, len(logits)) for end in CORNERS.max(axis=0))
-    norm = _shade(ax, x, y, logits)
+    _shade(ax, x, y, logits)
     for edge, along in edges.items():
-        start, end = (CORNERS["abc".index(letter)] for letter in edge)
-        outward = (start + end) / 2 - CORNERS.mean(axis=0)
-        points = np.linspace(start, end, len(along)) + 0.035 * outward / np.linalg.norm(outward)
-        strip = LineCollection(np.stack([points[:-1], points[1:]], axis=1), cmap=YES_AND_NO, norm=norm, linewidth=6)
-        strip.set_array((np.asarray(along)[:-1] + np.asarray(along)[1:]) / 2)
+        start, end = (_beside(np.array([letter == corner for corner in "abc"]), edge) for letter in edge)
+        points = np.linspace(start, end, len(along))
+        strip = LineCollection(np.stack([points[:-1], points[1:]], axis=1), cmap=YES_AND_NO, norm=SCALE, linewidth=6)
+        strip.set(array=np.asarray(along)[:-1], capstyle="projecting")
         ax.add_collection(strip)
     for letter, corner in zip("abc", CORNERS, strict=True):
         place = corner + 0.11 * (corner - CORNERS.mean(axis=0))
         ax.text(*place, letter, color=TOKEN_STYLES[letter][0], ha="center", va="center", fontsize=13, weight="bold")
     ax.set(xlim=(-0.1, 1.1), ylim=(-0.1, 1))
-    points = {string: np.asarray(shares) @ CORNERS for string, shares in marks.items()}
+    points = {}
+    for string, shares in marks.items():
+        letters = "".join(letter for letter, share in zip("abc", shares, strict=True) if share)
+        points[string] = _beside(np.asarray(shares), letters)
     _mark(ax, points, wrong)
-    along = ", ".join(f"along {edge} from {low[0]:.1f} to {low[-1]:.1f}" for edge, low in edges.items())
-    return describe(ax, f"Triangle of all proportions: logits {along}; {_share_of_yes(logits)}. {_tell(marks, wrong)}")
+    along = ", ".join(
+        f"{logits[0]:.1f} for {edge[0]} alone, {logits[len(logits) // 2]:.1f} for as many {edge[1]}"
+        for edge, logits in edges.items()
+    )
+    words = f"Triangle of all proportions. Logits of two letters: {along}. Three letters: {_share_of_yes(logits)}"
+    return describe(ax, f"{words}. {_tell(marks, wrong)}")
 
 
 def plot_log_ratios(
@@ -101,19 +114,20 @@ def plot_log_ratios(
     """
     ax = ax or plt.subplots(figsize=(6, 5.2))[1]
     ratios = np.asarray(ratios)
-    norm = _shade(ax, ratios, ratios, logits)
+    _shade(ax, ratios, ratios, logits)
     ax.set(xscale="log", yscale="log", ylabel="c for each a")
-    powers = 10 ** np.arange(1, np.log10(ratios[-1]) + 1)
-    curves = ax.contour(ratios, ratios, lengths, levels=powers, colors=INK, linestyles="dashed", linewidths=0.8)
+    powers = 10.0 ** np.arange(np.log10(ratios[0]), np.log10(ratios[-1]) + 1).round()
+    dashed = dict(levels=powers[powers > 1], colors=INK, linestyles="dashed", linewidths=0.8)
+    curves = ax.contour(ratios, ratios, lengths, **dashed)
     ax.clabel(curves, fmt=lambda length: f"{length:,.0f} letters", fontsize=8)
     strip = ax.inset_axes([0, -0.1, 1, 0.06])
-    strip.pcolormesh(ratios, [0, 1], np.stack([without_c] * 2), cmap=YES_AND_NO, norm=norm, shading="gouraud")
+    strip.pcolormesh(ratios, [0, 1], np.stack([without_c] * 2), cmap=YES_AND_NO, norm=SCALE, shading="gouraud")
     strip.set(xscale="log", yticks=[0.5], yticklabels=["no c"], xlabel="b for each a", xlim=ax.get_xlim())
     for axis in (ax.xaxis, ax.yaxis, strip.xaxis):
-        ticks = [tick for tick in (0.0001, 0.01, 1, 100, 10_000) if ratios[0] <= tick <= ratios[-1]]
-        axis.set_ticks(ticks, [f"{tick:,}" for tick in ticks])
-        axis.set_ticks([], minor=True)
-    ax.xaxis.set_ticks([])
+        axis.set_ticks([0.0001, 0.01, 1, 100, 10_000], ["0.0001", "0.01", "1", "100", "10,000"])
+        axis.set_ticks(powers, [""] * len(powers), minor=True)
+    ax.xaxis.set_ticklabels([])
+    ax.set(xlim=(ratios[0], ratios[-1]), ylim=(ratios[0], ratios[-1]))
     drawn = {string: shares for string, shares in marks.items() if shares[0] and shares[1]}
     for axes, has_c in [(ax, True), (strip, False)]:
         points = {s: (y / x, z / x if z else 0.5) for s, (x, y, z) in drawn.items() if (z > 0) == has_c}
@@ -153,15 +167,22 @@ def plot_value_plane(
     return describe(ax, f"The plane of both heads' values, with the curves of {', '.join(edges)}: {listed}.")
 
 
-def _shade(ax: Axes, x: np.ndarray, y: np.ndarray, logits: ArrayLike) -> CenteredNorm:
+def _beside(shares: np.ndarray, letters: str) -> np.ndarray:
+    """Give the place of shares in the triangle, or beside it for strings of two letters, given in their order."""
+    place = shares @ CORNERS
+    if len(letters) != 2:
+        return place
+    outward = sum(CORNERS["abc".index(letter)] for letter in letters) / 2 - CORNERS.mean(axis=0)
+    return place + EDGE_DISTANCE * outward / np.linalg.norm(outward)
+
+
+def _shade(ax: Axes, x: np.ndarray, y: np.ndarray, logits: ArrayLike) -> None:
     logits = np.ma.masked_invalid(logits)
-    norm = CenteredNorm(halfrange=np.abs(logits).max())
-    image = ax.pcolormesh(x, y, logits, cmap=YES_AND_NO, norm=norm, shading="nearest", rasterized=True)
-    colorbar = ax.figure.colorbar(image, ax=ax, label="logit: ↓ no, ↑ yes", shrink=0.8)
+    image = ax.pcolormesh(x, y, logits, cmap=YES_AND_NO, norm=SCALE, shading="nearest", rasterized=True)
+    colorbar = ax.figure.colorbar(image, ax=ax, shrink=0.8, extend="both", label="logit (above 0: yes)")
     colorbar.ax.set_label("")
     if logits.min() < 0 < logits.max():
         ax.contour(x, y, logits, levels=[0], colors=["black"], linewidths=1.5)
-    return norm
 
 
 def _mark(ax: Axes, points: Mapping[str, Sequence[float]], wrong: Collection[str]) -> None:

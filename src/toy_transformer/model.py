@@ -17,6 +17,8 @@ from torch import Tensor, nn
 
 from toy_transformer.task import CLS, FIRST_LETTER, PAD, Task, Tokenizer
 
+MAX_LENGTH_SCALING = 1_000_000
+
 
 @dataclass(frozen=True)
 class ModelConfig:
@@ -51,8 +53,8 @@ class ModelConfig:
                 raise ValueError(f"{name}={getattr(self, name)!r}: expected one of {allowed}")
         if not isinstance(self.dropout, int | float) or not 0 <= self.dropout < 1:
             raise ValueError(f"dropout={self.dropout!r}: expected at least 0 and less than 1")
-        if not isinstance(self.length_scaling, int | float) or not 0 <= self.length_scaling < math.inf:
-            raise ValueError(f"length_scaling={self.length_scaling!r}: expected a number of at least 0")
+        if not isinstance(self.length_scaling, int | float) or not 0 <= self.length_scaling <= MAX_LENGTH_SCALING:
+            raise ValueError(f"length_scaling={self.length_scaling!r}: expected from 0 to {MAX_LENGTH_SCALING:,}")
 
     @property
     def architecture(self) -> "ModelConfig":

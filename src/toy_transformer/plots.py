@@ -11,6 +11,7 @@ from itertools import cycle
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from numpy.typing import ArrayLike
 
 TOKEN_STYLES = {
@@ -163,7 +164,6 @@ def plot_over_repeats(
     curves: Mapping[str, ArrayLike],
     ylabel: str = "logit",
     levels: Mapping[str, float] | None = None,
-    xlabel: str = "number of repeats N",
     ax: Axes | None = None,
 ) -> Axes:
     """Draw numbers that depend on how often a letter is repeated, on a log axis.
@@ -178,8 +178,8 @@ def plot_over_repeats(
     words = []
     for (name, curve), style in zip(curves.items(), LINE_STYLES, strict=False):
         ax.semilogx(repeats, curve, linestyle=style, color=INK, label=name)
-        words.append(f"{name} from {curve[0]:.2f} at {repeats[0]} to {curve[-1]:.2f} at {repeats[-1]}")
-    ax.set(xlabel=xlabel, ylabel=ylabel, xlim=(repeats[0], repeats[-1]))
+        words.append(f"{name} from {curve[0]:.2f} at N = {repeats[0]} to {curve[-1]:.2f} at N = {repeats[-1]}")
+    ax.set(xlabel="number of repeats N", ylabel=ylabel, xlim=(repeats[0], repeats[-1]))
     if ylabel == "logit":
         _shade_answers(ax)
     if levels:
@@ -190,7 +190,7 @@ def plot_over_repeats(
         _label_at_right(ax, heights, [f"value of {name} {level:.2f}" for name, level in levels.items()])
         words.append(", ".join(f"value of {name} {level:.2f}" for name, level in levels.items()))
     ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=len(curves))
-    return describe(ax, f"{ylabel[0].upper()}{ylabel[1:]} by {xlabel}: {'; '.join(words)}.")
+    return describe(ax, f"{ylabel.capitalize()} by number of repeats: {'; '.join(words)}.")
 
 
 def plot_tokens_in_space(
@@ -244,7 +244,6 @@ def plot_horizons(horizons: Mapping[str, ArrayLike], perfect: Mapping[str, Array
     """Draw one strip of points for each kind of model, one point for each model at its horizon, on a log axis.
 
     `perfect` says of each model whether it has no test errors: these are filled points. A bar marks the median.
-    A horizon of 0, a wrong string of one letter, is drawn at 1/2.
     """
     ax = ax or plt.subplots(figsize=(7, 0.7 * len(horizons) + 1))[1]
     words = []
@@ -253,31 +252,39 @@ def plot_horizons(horizons: Mapping[str, ArrayLike], perfect: Mapping[str, Array
         # Neighbours in length lie at different heights.
         heights = row + 0.28 * ((np.argsort(np.argsort(lengths, kind="stable")) * 0.618) % 1 - 0.5) * 2
         for some, color in [(filled, INK), (~filled, "white")]:
-            points = np.maximum(lengths[some], 0.5)
-            ax.plot(points, heights[some], "o", color=color, markeredgecolor=INK, markersize=5, linewidth=0)
+            style = dict(color=color, markeredgecolor=INK, markersize=5)
+            ax.plot(_on_log_axis(lengths[some]), heights[some], "o", **style)
         median = np.median(lengths)
-        ax.plot([max(median, 0.5)] * 2, [row - 0.4, row + 0.4], color=HEAD_COLORS[0], linewidth=3)
+        ax.plot([_on_log_axis(median)] * 2, [row - 0.4, row + 0.4], color=HEAD_COLORS[0], linewidth=3)
         words.append(f"{kind}: median {median:,.0f}, from {lengths.min():,} to {lengths.max():,}")
     ax.plot([], [], "o", color=INK, markersize=5, label="no test errors")
     ax.plot([], [], "o", color="white", markeredgecolor=INK, markersize=5, label="test errors")
     ax.plot([], [], color=HEAD_COLORS[0], linewidth=3, label="median")
-    ax.set(xscale="log", xlabel="right about every string up to this length", yticks=range(len(horizons)))
+    _count_from_zero(ax, ax.xaxis, [length for lengths in horizons.values() for length in lengths])
+    ax.set(xlabel="right about every string up to this length", yticks=range(len(horizons)))
     ax.set(yticklabels=horizons, ylim=(len(horizons) - 0.5, -0.5))
     ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=3)
     return describe(ax, f"Horizons of models. {'; '.join(words)}.")
 
 
-def plot_horizon_by_epoch(horizons: ArrayLike, best_epoch: int, ax: Axes | None = None) -> Axes:
-    """Draw the horizon after each epoch, from epoch 0 on, on a log axis; the epoch that was kept is marked."""
+def plot_horizon_by_epoch(
+    horizons: Mapping[str, Sequence[int]], best_epochs: Mapping[str, int], ax: Axes | None = None
+) -> Axes:
+    """Draw the horizons of models after each epoch, from epoch 1 on, on a log axis; the epoch kept is marked."""
+    if len(horizons) > len(LINE_STYLES):
+        raise ValueError(f"{len(horizons)} models: expected at most {len(LINE_STYLES)}, which can be told apart")
     ax = ax or plt.subplots(figsize=(7, 3))[1]
-    lengths, epochs = np.maximum(horizons, 0.5), np.arange(len(horizons))
-    ax.semilogy(epochs, lengths, "o-", color=INK, markersize=4, linewidth=1)
-    ax.semilogy(best_epoch, lengths[best_epoch], "D", color=HEAD_COLORS[0], label="kept: least validation loss")
-    ax.set(xlabel="epoch", ylabel="horizon", yticks=[0.5, *10 ** np.arange(np.log10(lengths.max()) + 1)])
-    ax.set_yticklabels(["0", *(f"{tick:,.0f}" for tick in ax.get_yticks()[1:])])
-    ax.legend(loc="lower left", bbox_to_anchor=(0, 1))
-    listed = ", ".join(f"{length:,}" for length in horizons)
-    return describe(ax, f"Horizon by epoch, from epoch 0 on: {listed}. Kept: epoch {best_epoch}.")
+    words = []
+    for (name, lengths), style in zip(horizons.items(), LINE_STYLES, strict=False):
+        epochs, best = np.arange(1, len(lengths) + 1), best_epochs[name]
+        ax.plot(epochs, _on_log_axis(lengths), f"o{style}", color=INK, markersize=4, linewidth=1, label=name)
+        ax.plot(best, _on_log_axis(lengths[best - 1]), "D", color=HEAD_COLORS[0])
+        words.append(f"{name}: {', '.join(f'{length:,}' for length in lengths)}; kept: epoch {best}")
+    ax.plot([], [], "D", color=HEAD_COLORS[0], label="kept: least validation loss")
+    ax.set(xlabel="epoch", ylabel="horizon", xticks=range(1, 1 + max(map(len, horizons.values()))))
+    _count_from_zero(ax, ax.yaxis, [length for lengths in horizons.values() for length in lengths])
+    ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=3)
+    return describe(ax, f"Horizon by epoch, from epoch 1 on. {'. '.join(words)}.")
 
 
 def plot_shares(
@@ -307,6 +314,20 @@ def plot_shares(
         for kind, row in shares.items()
     )
     return describe(ax, f"Shares of the seeds. {listed}.")
+
+
+def _on_log_axis(lengths: ArrayLike) -> np.ndarray:
+    """Lengths as they are drawn: 0 has a place of its own, left of 1."""
+    return np.maximum(lengths, 0.3)
+
+
+def _count_from_zero(ax: Axes, axis: Axis, lengths: Sequence[int]) -> None:
+    """Make an axis logarithmic, with a tick for 0 and one for each power of ten, written out."""
+    powers = 10 ** np.arange(np.ceil(np.log10(max(*lengths, 10))) + 1)
+    ticks = [0, *powers] if min(lengths) < 1 else [power for power in powers if 10 * power > min(lengths)]
+    (ax.set_xscale if axis is ax.xaxis else ax.set_yscale)("log")
+    axis.set_ticks(_on_log_axis(ticks), [f"{tick:,.0f}" for tick in ticks])
+    axis.set_ticks([], minor=True)
 
 
 def _bar_style(i: int) -> dict:

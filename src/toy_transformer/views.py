@@ -120,7 +120,7 @@ def draw_triangle(model: Transformer, strings: Sequence[str] = (), length: float
 
     Of a model that attends to CLS or scales scores by length, `length` says for strings of how many letters.
     """
-    edges = {edge: _logits_of(model, length * _edge(edge)) for edge in ("ab", "bc", "ac")}
+    edges = {edge: _logits_of(model, length * _edge(edge, np.linspace(0, 1, 400))) for edge in ("ab", "bc", "ac")}
     logits = _logits_of(model, length * maps.triangle_grid())
     return maps.plot_triangle(logits, edges, _shares(model, strings), _wrong(model, strings), ax)
 
@@ -148,7 +148,8 @@ def draw_value_plane(model: Transformer, strings: Sequence[str] = (), ax: Axes |
     """Draw where the strings lie in the plane of both heads' values, and which answer each place gets."""
     if model.self_attention_block.head_shape != (2, 1):
         raise ValueError(f"heads of shape {model.self_attention_block.head_shape}: only two of size 1 make a plane")
-    edges = {edge: _values_of(model, _edge(edge, 2000)) for edge in ("ab", "bc", "ac")}
+    densest_at_the_ends = np.sin(np.linspace(0, np.pi / 2, 2000)) ** 2
+    edges = {edge: _values_of(model, _edge(edge, densest_at_the_ends)) for edge in ("ab", "bc", "ac")}
     points = np.concatenate(list(edges.values()))
     low, high = points.min(axis=0), points.max(axis=0)
     room = 0.15 * (high - low)
@@ -162,10 +163,13 @@ def draw_value_plane(model: Transformer, strings: Sequence[str] = (), ax: Axes |
     return maps.plot_value_plane(tuple(axes), logits, edges, marks, _wrong(model, strings), ax)
 
 
-def draw_horizon_by_epoch(trained: TrainedModel) -> Axes:
-    """Draw the horizon of a model after each epoch of its training."""
-    horizons = [horizon(trained.model_at(epoch)) for epoch in range(len(trained.weights))]
-    return plots.plot_horizon_by_epoch(horizons, trained.best_epoch)
+def draw_horizon_by_epoch(trained: Mapping[str, TrainedModel]) -> Axes:
+    """Draw the horizons of models after each epoch of their training."""
+    horizons = {
+        name: [horizon(model.model_at(epoch)) for epoch in range(1, len(model.weights))]
+        for name, model in trained.items()
+    }
+    return plots.plot_horizon_by_epoch(horizons, {name: model.best_epoch for name, model in trained.items()})
 
 
 def draw_horizons(sweeps: Mapping[str, Sequence[SweepRow]]) -> Axes:
@@ -175,10 +179,9 @@ def draw_horizons(sweeps: Mapping[str, Sequence[SweepRow]]) -> Axes:
     return plots.plot_horizons(horizons, perfect)
 
 
-def _edge(letters: str, points: int = 200) -> np.ndarray:
-    """Shares on the way from one letter alone to another alone, densest at the ends."""
-    steps = np.sin(np.linspace(0, np.pi / 2, points)) ** 2
-    shares = np.zeros((points, 3))
+def _edge(letters: str, steps: np.ndarray) -> np.ndarray:
+    """Shares on the way from one letter alone, at step 0, to another alone, at step 1."""
+    shares = np.zeros((len(steps), 3))
     first, second = ("abc".index(letter) for letter in letters)
     shares[:, first], shares[:, second] = 1 - steps, steps
     return shares
