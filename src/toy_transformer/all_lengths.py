@@ -86,11 +86,12 @@ def _limit(logits: Logits, model: Transformer, present: Sequence[int]) -> Limit:
     values, terms, size = [], [], logits.head_size
     for head, scores in enumerate(logits.scores):
         top = max(present, key=lambda letter: scores[letter].mid())
-        leads = [scores[top] - scores[letter] for letter in present if letter != top]
+        others = [letter for letter in present if letter != top]
+        leads = [scores[top] - scores[letter] for letter in others]
         for row in range(head * size, (head + 1) * size):
             values.append(logits.values[top][row])
-            reach = _largest([abs(logits.values[letter][row] - values[-1]) for letter in present])
-            if reach == 0:
+            distances = [abs(logits.values[letter][row] - values[-1]) for letter in others]
+            if all(distance == 0 for distance in distances):
                 continue
             exponent = model.config.length_scaling * _smallest(leads)
             if not exponent > 1:
@@ -98,7 +99,7 @@ def _limit(logits: Logits, model: Transformer, present: Sequence[int]) -> Limit:
                     f"head {head}, letters {letters}: the lead of {model.tokenizer.letters[top]}, "
                     f"{float(_smallest(leads).mid()):.2f}, times κ is not above 1"
                 )
-            terms.append((_steepness(logits, row) * reach, exponent))
+            terms.append((_steepness(logits, row) * _largest(distances), exponent))
     logit = logits.of_values(values)
     label = contains_all(letters, model.config.task.required)
     if not (logit > 0 if label else logit < 0):
