@@ -43,6 +43,9 @@ RIGHT = [
     ("check_first_scaled_length", 3, (1.0,)),
     ("check_least_scaling", 0.229, ("good",)),
     ("check_hand_written", BY_HAND, (2166,)),
+    ("check_score", 13.223, ("good", 0, "b", "a")),
+    ("check_note_shape", (2, 2), (7, 6, 2)),
+    ("check_admirer", [[1, 0], [2, 0]], ()),
 ]
 
 WRONG = [
@@ -108,6 +111,13 @@ WRONG = [
     ("check_first_scaled_length", 20, (0.5,), "for which n is 0.5 · ln n more than 1"),
     ("check_least_scaling", 0.2, ("good",), "which is not above 1"),
     ("check_least_scaling", 0.5, ("good",), "so is less"),
+    ("check_score", 7.088, ("good", 0, "b", "a"), "the query of a with the key of b"),
+    ("check_score", -5.278, ("good", 0, "b", "a"), "the embeddings as they are"),
+    ("check_score", 0.0, ("good", 0, "b", "a"), "multiply the query of b by the key of a"),
+    ("check_note_shape", (7, 7), (7, 6, 2), "this would be tokens with tokens"),
+    ("check_note_shape", (6, 6), (7, 6, 2), "has the shape (2, 7)"),
+    ("check_admirer", [[1, 0], [0, 5]], (), "with itself is 1, with the other one 0"),
+    ("check_admirer", [1, 2], (), "these have the shape (2,)"),
     ("check_hand_written", EXACT, (2166,), "Leave a margin"),
     ("check_hand_written", BY_HAND | {"W_Q": [[-5, 0], [0, -5]]}, (2166,), "The logit of abc{"),
     ("check_hand_written", BY_HAND | {"W_Q": [0]}, (2166,), "expected finite numbers of shape (2, 2)"),

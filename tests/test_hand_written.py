@@ -7,7 +7,7 @@ import pytest
 import torch
 from flint import arb, ctx
 
-from toy_transformer.hand_written import EXACT, build
+from toy_transformer.hand_written import EXACT, blend_with_identity, build
 from toy_transformer.horizon import Undecidable, enclose_logit, shortest_wrong_string
 from toy_transformer.model import ModelConfig, Transformer
 from toy_transformer.task import PAD, contains_all
@@ -71,6 +71,21 @@ def test_what_has_no_names(numbers):
 def test_a_missing_name():
     with pytest.raises(ValueError, match="expected .*classifier"):
         build({name: numbers for name, numbers in EXACT.items() if name != "classifier"})
+
+
+def test_blending_maps_with_the_identity(walkthrough):
+    model = walkthrough.model
+    assert torch.equal(blend_with_identity(model, W_Q=0.0).self_attention_block.W_Q.weight, torch.eye(2))
+    block, half = model.self_attention_block, blend_with_identity(model, W_K=0.5, W_V=1.0).self_attention_block
+    torch.testing.assert_close(half.W_K.weight, (torch.eye(2) + block.W_K.weight.detach()) / 2)
+    for name in ("W_Q", "W_V", "W_O"):
+        assert torch.equal(getattr(half, name).weight, getattr(block, name).weight)
+
+
+@pytest.mark.parametrize("name", ["W_X", "head_shape", "attention_norm"])
+def test_what_is_no_square_map(name):
+    with pytest.raises(ValueError, match=f"{name}: expected the name of a square map"):
+        blend_with_identity(Transformer(ModelConfig(norm="rms")), **{name: 0.5})
 
 
 def test_other_sizes():

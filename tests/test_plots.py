@@ -32,6 +32,7 @@ VIEWS = {
     "paths that end together": lambda run: views.draw_cls_paths(run.model, ["ab", "aabb", "ba", "a", "aa", "b{7}"]),
     "queries and keys": lambda run: views.draw_queries_and_keys(run.model, "baac"),
     "queries and keys with counts": lambda run: views.draw_queries_and_keys(run.model, "ab{1000000}c"),
+    "scores": lambda run: views.draw_scores(run.model),
     "values": lambda run: views.draw_values(run.model, ["aac", "baac"]),
     "values of close strings": lambda run: views.draw_values(run.model, ["ab", "a", "b", "c"]),
     "logits": lambda run: views.draw_logits(run.model, ["a{N}b", "ab{N}", "abc{N}"], 10**8),

@@ -52,6 +52,28 @@ def test_training_is_that_of_a_plain_loop(settings):
         torch.testing.assert_close(trained.weights[3][name], weight.detach(), rtol=1e-3, atol=1e-4)
 
 
+def test_frozen_parameters_stay():
+    models = [Transformer(seed=seed) for seed in (0, 1)]
+    for model in models:
+        model.self_attention_block.W_Q.weight.requires_grad_(False)
+    for trained, model in zip(_train_all(models, max_epochs=2), models, strict=True):
+        for name, weight in model.named_parameters():
+            moved = not torch.equal(trained.weights[2][name], weight)
+            assert moved == (name != "self_attention_block.W_Q.weight")
+
+
+def test_models_of_which_all_is_frozen():
+    with pytest.raises(ValueError, match="all parameters are frozen"):
+        _train_all([Transformer().requires_grad_(False)])
+
+
+def test_models_that_differ_in_what_is_frozen():
+    models = [Transformer(seed=0), Transformer(seed=1)]
+    models[1].classifier.weight.requires_grad_(False)
+    with pytest.raises(ValueError, match="the same frozen parameters"):
+        _train_all(models)
+
+
 def _history(*losses):
     losses = [float(loss) for loss in losses]
     return TrainedModel(ModelConfig(), 0, losses, losses, [])

@@ -223,6 +223,43 @@ def check_one_letter_seed(seed: int, rows: Sequence[SweepRow]) -> str | None:
 
 
 @_check
+def check_score(score: float, model: Transformer, head: int, query: str, key: str) -> str | None:
+    """Notebook 05: the score, in one head, of the query of one letter with the key of another."""
+    trace, score = model.trace([model.tokenizer.letters]), float(score)
+    asking, asked = (1 + model.tokenizer.letters.index(letter) for letter in (query, key))
+    scores = trace.Q[0, head] @ trace.K[0, head].mT
+    if math.isclose(score, scores[asking, asked], abs_tol=0.02):
+        return None
+    if math.isclose(score, scores[asked, asking], abs_tol=0.02):
+        return f"this is the query of {key} with the key of {query}. The two are different questions."
+    if math.isclose(score, trace.embeddings[0, asking] @ trace.embeddings[0, asked], abs_tol=0.02):
+        return "these are the embeddings as they are. Send the one through w_q and the other through w_k first."
+    return f"multiply the query of {query} by the key of {key}; each is one number."
+
+
+@_check
+def check_note_shape(shape: tuple[int, int], n: int, d: int, d_k: int) -> str | None:
+    """Notebook 05: the shape of Q x xᵀ Kᵀ, where tokens are columns."""
+    if tuple(shape) == (d_k, d_k):
+        return None
+    if tuple(shape) == (n, n):
+        return "this would be tokens with tokens, (Qx)ᵀ(Kx). Here the second factor is transposed, not the first."
+    return f"the first factor, Qx, has the shape ({d_k}, {n}), and the second, (Kx)ᵀ, has ({n}, {d_k})."
+
+
+@_check
+def check_admirer(tokens: Sequence[Sequence[float]]) -> str | None:
+    """Notebook 05: two tokens of which the first likes the other best, without maps."""
+    x = torch.tensor(tokens, dtype=torch.float64)
+    if x.shape != (2, 2):
+        return f"two rows of two numbers are asked for; these have the shape {tuple(x.shape)}."
+    itself, other = (x[0] @ x.T).tolist()
+    if other > itself:
+        return None
+    return f"the first token's score with itself is {itself:g}, with the other one {other:g}. Make the other one longer."
+
+
+@_check
 def check_shortest_wrong(string: str, model: Transformer) -> str | None:
     """Notebook 06: find a shortest string that the model gets wrong."""
     length = sum(model.tokenizer.counts(string))

@@ -1,5 +1,6 @@
-"""Models whose numbers a person writes down."""
+"""Models whose numbers a person writes down, or moves by hand."""
 
+import copy
 from collections.abc import Mapping, Sequence
 
 import torch
@@ -41,6 +42,20 @@ def build(numbers: Mapping[str, Sequence], config: ModelConfig = ModelConfig()) 
     for name, weight in weights.items():
         weight.copy_(_read(name, numbers[name], weight.shape))
     return model
+
+
+def blend_with_identity(model: Transformer, **shares: float) -> Transformer:
+    """Give a copy in which maps are (1 − t) · identity + t · map, for shares t by name, such as `W_Q=0.5`.
+
+    Raises `ValueError` for the name of no square map.
+    """
+    blended = copy.deepcopy(model).requires_grad_(False)
+    for name, share in shares.items():
+        weight = getattr(getattr(blended.self_attention_block, name, None), "weight", None)
+        if weight is None or weight.dim() != 2 or weight.shape[0] != weight.shape[1]:
+            raise ValueError(f"{name}: expected the name of a square map, such as W_Q")
+        weight.copy_((1 - share) * torch.eye(len(weight)) + share * weight)
+    return blended
 
 
 def _read(name: str, numbers: Sequence, shape: torch.Size) -> torch.Tensor:

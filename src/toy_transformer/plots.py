@@ -127,6 +127,27 @@ def plot_query_and_keys(
     return describe(ax, f"Head {head}: query of CLS {query:.2f}; keys {listed}.")
 
 
+def plot_scores(scores: ArrayLike, names: Sequence[str], title: str = "", ax: Axes | None = None) -> Axes:
+    """Draw the scores of all queries with all keys as a table of colours and numbers.
+
+    `scores` has shape (query, key); `names` names the tokens.
+    """
+    ax = ax or plt.subplots(figsize=(3.6, 3.2))[1]
+    scores = np.asarray(scores, dtype=float)
+    largest = np.abs(scores).max()
+    ax.imshow(scores, cmap="PuOr_r", vmin=-1.6 * largest, vmax=1.6 * largest)
+    for (query, key), score in np.ndenumerate(scores):
+        ax.text(key, query, f"{score:.1f}", ha="center", va="center")
+    ax.set(xticks=range(len(names)), xticklabels=names, yticks=range(len(names)), yticklabels=names)
+    ax.set(xlabel="key of", ylabel="query of", title=title)
+    ax.tick_params(length=0)
+    rows = [
+        f"query of {name}: {', '.join(f'{key} {score:.1f}' for key, score in zip(names, row, strict=True))}"
+        for name, row in zip(names, scores, strict=True)
+    ]
+    return describe(ax, f"{title}. Scores by key: {'; '.join(rows)}.")
+
+
 def plot_values(
     values: ArrayLike,
     names: Sequence[str],

@@ -97,9 +97,10 @@ def train(
 ) -> list[TrainedModel]:
     """Train models side by side; give their histories in their order, and leave the models as they are.
 
-    `training_epochs` gives the batches of one epoch after another, and is read only as far as needed. With
-    dropout, what is dropped depends on which models are trained together. Raises `ValueError` for no models,
-    and for models that differ in more than their initialization.
+    Parameters that do not require a gradient are frozen: they stay as they are. `training_epochs` gives the batches
+    of one epoch after another, and is read only as far as needed. With dropout, what is dropped depends on which
+    models are trained together. Raises `ValueError` for no models, for models that differ in more than their
+    initialization or in what is frozen, and where all is frozen.
     """
     architectures = {model.config.architecture for model in models}
     if len(architectures) != 1:
@@ -131,9 +132,15 @@ class _Stack:
 
     def __init__(self, models: Sequence[Transformer], config: TrainingConfig):
         self.template = Transformer(models[0].config).train()
+        frozen = {frozenset(name for name, p in model.named_parameters() if not p.requires_grad) for model in models}
+        if len(frozen) != 1:
+            raise ValueError("expected models with the same frozen parameters")
         self.weights, _ = stack_module_state(models)
+        self.trainable = [weight for weight in self.weights.values() if weight.requires_grad]
+        if not self.trainable:
+            raise ValueError("all parameters are frozen: expected one that requires a gradient")
         rates = dict(lr=config.learning_rate, weight_decay=config.weight_decay)
-        self.optimizer = torch.optim.AdamW(self.weights.values(), **rates, fused=True)
+        self.optimizer = torch.optim.AdamW(self.trainable, **rates, fused=True)
         end = config.final_learning_rate / config.learning_rate
         self.scheduler = LinearLR(self.optimizer, 1.0, end, total_iters=config.max_epochs)
 
@@ -169,6 +176,7 @@ class _Stack:
         """Drop all other models, and what the optimizer remembers of them."""
         for weight in self.weights.values():
             weight.data, weight.grad = weight.data[indices], None
+        for weight in self.trainable:
             memory = self.optimizer.state[weight]
             for name in ("exp_avg", "exp_avg_sq"):
                 memory[name] = memory[name][indices]

@@ -90,6 +90,16 @@ def draw_queries_and_keys(model: Transformer, string: str, axes: Sequence[Axes] 
     return axes[0].figure
 
 
+def draw_scores(model: Transformer) -> Figure:
+    """Draw the scores of CLS and the letters with each other, before any mask, one table a head."""
+    trace = _trace_heads(model, [model.tokenizer.letters])
+    scores = trace.Q[0] @ trace.K[0].mT
+    axes = plt.subplots(1, len(scores), figsize=(3.6 * len(scores), 3.4), squeeze=False)[1][0]
+    for head, ax in enumerate(axes):
+        plots.plot_scores(scores[head], ["CLS", *model.tokenizer.letters], f"head {head}", ax)
+    return axes[0].figure
+
+
 def draw_values(model: Transformer, strings: Sequence[str]) -> Figure:
     """Draw the value of each letter and the result for each string, one strip a head."""
     letters = model.tokenizer.letters
