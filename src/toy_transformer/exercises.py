@@ -256,7 +256,7 @@ def check_admirer(tokens: Sequence[Sequence[float]]) -> str | None:
     itself, other = (x[0] @ x.T).tolist()
     if other > itself:
         return None
-    return f"the first token's score with itself is {itself:g}, with the other one {other:g}. Make the other one longer."
+    return f"the first token's score with itself is {itself:g}, with the other one {other:g}. Make it longer."
 
 
 @_check
