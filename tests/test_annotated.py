@@ -154,6 +154,12 @@ def test_wrong_masks(shape):
         MultiHeadedAttention(H, D_MODEL)(x, x, x, torch.ones(shape))
 
 
+def test_tokens_that_are_not_in_a_batch():
+    x = torch.zeros(N, D_MODEL)
+    with pytest.raises((ValueError, TypeError), match="expected|typecheck"):
+        MultiHeadedAttention(H, D_MODEL)(x, x, x)
+
+
 @pytest.mark.parametrize("h", [5, 0, 24])
 def test_heads_that_do_not_divide(h):
     with pytest.raises(ValueError, match=f"h={h}, d_model=12: expected a number of heads that divides d_model"):

@@ -1,7 +1,8 @@
-"""The encoder layer of "The Annotated Transformer" (Rush 2018; Huang et al. 2022), with its names, in today's PyTorch.
+"""The encoder of "The Annotated Transformer" (Rush 2018; Huang et al. 2022), with its names, in today's PyTorch.
 
-It is the encoder of Vaswani et al. 2017, section 3, with the norm before each sublayer. Two things differ from the
-original's code: attention weights are returned, not kept on `self`, and shapes that do not fit are refused.
+It is that of Vaswani et al. 2017, section 3, with the norm before each sublayer. What differs from the original's
+code: attention weights are returned, as they are before dropout, and not kept on `self`; the maps of a layer start
+with different random numbers; sizes and masks that do not fit are refused.
 """
 
 import copy
@@ -13,6 +14,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 MASKED_SCORE = -1e9
+"""The original's number. It is too large for float16."""
 
 
 def attention(
@@ -59,8 +61,10 @@ class MultiHeadedAttention(nn.Module):
         """Returns the output and the weights of each head.
 
         `mask` is the same for all heads, of shape (batch, 1, key) or (batch, query, key), where batch may be 1.
-        Raises `ValueError` for another shape.
+        Raises `ValueError` for another shape, and for tokens that are not given in a batch.
         """
+        if query.dim() != 3:
+            raise ValueError(f"query of shape {tuple(query.shape)}: expected (batch, token, d_model)")
         if mask is not None:
             mask = self._for_all_heads(mask, query, key)
         query, key, value = (
@@ -155,7 +159,10 @@ class Encoder(nn.Module):
 
 
 def torch_attention(ours: MultiHeadedAttention) -> nn.MultiheadAttention:
-    """Make PyTorch's own multi-head attention of the same weights, in evaluation mode."""
+    """Make PyTorch's own multi-head attention of the same weights, in evaluation mode.
+
+    Its boolean masks are the other way round: True is where attention is forbidden.
+    """
     *first_three, last = ours.linears
     theirs = nn.MultiheadAttention(ours.h * ours.d_k, ours.h, batch_first=True, dtype=last.weight.dtype)
     theirs.load_state_dict(
@@ -172,7 +179,8 @@ def torch_attention(ours: MultiHeadedAttention) -> nn.MultiheadAttention:
 def torch_encoder_layer(ours: EncoderLayer) -> nn.TransformerEncoderLayer:
     """Make PyTorch's own encoder layer of the same weights, in evaluation mode.
 
-    The scale of its norms makes up for the n − 1 of ours. Its eps is 0; ours changes a result by about that part.
+    The scale of its norms makes up for the n − 1 of ours. Its eps is 0; ours makes a norm's result smaller by the
+    part eps / standard deviation.
     """
     theirs = nn.TransformerEncoderLayer(
         ours.size, ours.self_attn.h, activation="relu", norm_first=True, batch_first=True, layer_norm_eps=0.0

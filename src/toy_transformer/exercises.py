@@ -228,7 +228,7 @@ def check_score(score: float, model: Transformer, head: int, query: str, key: st
     trace, score = model.trace([model.tokenizer.letters]), float(score)
     asking, asked = (1 + model.tokenizer.letters.index(letter) for letter in (query, key))
     scores = trace.Q[0, head] @ trace.K[0, head].mT
-    if math.isclose(score, scores[asking, asked], abs_tol=0.02):
+    if math.isclose(score, scores[asking, asked], abs_tol=0.05):
         return None
     if math.isclose(score, scores[asked, asking], abs_tol=0.02):
         return f"this is the query of {key} with the key of {query}. The two are different questions."
