@@ -83,6 +83,11 @@ def test_several_configurations_together(expected):
     assert rows["small"] != rows["2"]
 
 
+def test_horizons_can_be_left_out(expected):
+    rows = sweep(ModelConfig(), SEEDS[:2], training_data=FEW_STRINGS, horizons=False)
+    assert rows == [row._replace(horizon=None) for row in expected[:2]]
+
+
 def test_no_horizon_for_another_alphabet():
     data = VariableLengthStrings(Task("abcd", "ab"), epoch_size=640)
     (row,) = sweep(ModelConfig(Task("abcd", "ab")), [0], training_data=data)

@@ -7,7 +7,6 @@ generous margin only; the sign at a single string is decided in ball arithmetic 
 encloses the real-valued function of the stored weights.
 """
 
-import copy
 import heapq
 import math
 from collections.abc import Iterator
@@ -20,7 +19,7 @@ from toy_transformer.bounds import Bounds
 from toy_transformer.model import NORM_EPSILON, Transformer
 from toy_transformer.task import CLS, FIRST_LETTER, contains_all
 
-BOXES_TOGETHER = 16
+BOXES_TOGETHER = 20
 """How many boxes are decided at once: more would look at boxes that need no look, fewer would be calls only."""
 
 MAX_LENGTH = 10**9
@@ -99,16 +98,19 @@ def _search(model: Transformer, max_length: int) -> tuple[WrongString | None, li
         raise ValueError(f"letters {model.tokenizer.letters!r}: only models of three letters are decided")
     bounds, boxes = Bounds(model), [(sum(low), low, high) for low, high in _all_strings(model, max_length)]
     heapq.heapify(boxes)
+    required = [model.tokenizer.letters.index(letter) for letter in model.config.task.required]
     found, right = None, []
     while boxes and (found is None or boxes[0][0] < found.length):
         best = [heapq.heappop(boxes)[1:] for _ in range(min(BOXES_TOGETHER, len(boxes)))]
-        labels = np.array([_label(model, low) for low, _ in best]) == 1
-        for (low, high), decided in zip(best, bounds.decide(np.array(best, dtype=float), labels), strict=True):
+        ends = np.array(best, dtype=float)
+        labels = (ends[:, 0, required] > 0).all(axis=1)
+        for (low, high), decided in zip(best, bounds.decide(ends, labels), strict=True):
             if decided:
                 right.append((low, high))
             elif low != high:
                 for half in _split(low, high, max_length):
-                    heapq.heappush(boxes, (sum(half[0]), *half))
+                    for quarter in _split(*half, max_length):
+                        heapq.heappush(boxes, (sum(quarter[0]), *quarter))
             elif found is None or sum(low) < found.length:
                 wrong = _judge(model, low)
                 found, right = (wrong, right) if wrong else (found, [*right, (low, high)])
@@ -131,11 +133,15 @@ def _all_strings(model: Transformer, max_length: int) -> Iterator[tuple[Counts, 
 
 def _cut(low: Counts, high: Counts, max_length: int) -> Counts:
     """No count can be larger than the others leave room for."""
-    return tuple(min(h, max_length - sum(low) + n) for n, h in zip(low, high, strict=True))
+    room = max_length - sum(low)
+    return tuple([min(h, room + n) for n, h in zip(low, high, strict=True)])
 
 
 def _split(low: Counts, high: Counts, max_length: int) -> Iterator[tuple[Counts, Counts]]:
-    """Halve a box at the geometric mean of the letter whose count is the least certain."""
+    """Halve a box at the geometric mean of the letter whose count is the least certain; a single string stays."""
+    if low == high:
+        yield low, high
+        return
     letter = max(range(len(low)), key=lambda i: high[i] / low[i] if low[i] else 0)
     middle = math.isqrt(low[letter] * high[letter])
     lower, upper = list(high), list(low)
@@ -151,7 +157,9 @@ def _judge(model: Transformer, counts: Counts) -> WrongString | None:
     if (logit > 0) == bool(label):
         return None
     string = model.tokenizer.short_form(counts)
-    in_float32 = copy.deepcopy(model).eval().trace([string]).output_logits.item() > 0
+    in_training = model.training
+    in_float32 = model.eval().trace([string]).output_logits.item() > 0
+    model.train(in_training)
     return WrongString(string, counts, label, float(logit.mid()), in_float32 != bool(label))
 
 
