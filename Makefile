@@ -48,4 +48,5 @@ $(VENV)/installed: requirements.txt pyproject.toml
 
 $(VENV)/test-installed: $(VENV)/installed
 	$(BIN)/python -m pip install --requirement requirements.txt --editable '.[test]'
+	$(BIN)/python tests/chromium.py
 	touch $@

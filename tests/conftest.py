@@ -26,6 +26,7 @@ os.environ["MPLBACKEND"] = "agg"
 
 import matplotlib.pyplot as plt  # noqa: E402
 import pytest  # noqa: E402
+from browser import browser  # noqa: E402, F401
 from hypothesis import settings  # noqa: E402
 from hypothesis.configuration import set_hypothesis_home_dir  # noqa: E402
 

@@ -64,7 +64,7 @@ def test_what_is_no_model(change, reason):
 
 @pytest.mark.parametrize("numbers", [5, {1: [0, 0]}, None])
 def test_what_has_no_names(numbers):
-    with pytest.raises(ValueError, match="expected the names CLS, W_K"):
+    with pytest.raises(ValueError, match="expected the names CLS, PAD, W_K"):
         build(numbers)
 
 

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 import torch
 
 from toy_transformer.model import ModelConfig, Transformer
-from toy_transformer.task import PAD
 
 EXACT = {
     "CLS": [0, 0],
@@ -26,22 +25,29 @@ GELU(x + y) − GELU(x − y) − y, which is 0 where a letter is missing, for G
 
 
 def build(numbers: Mapping[str, Sequence], config: ModelConfig = ModelConfig()) -> Transformer:
-    """Make a model of numbers by name, as in `EXACT`: an embedding for each token but PAD, and the matrices.
+    """Make a model of numbers by name, as in `EXACT`: an embedding for each token, and the matrices.
 
-    Raises `ValueError` for a name that is missing or unknown, for a matrix of another shape, and for what is no
-    finite number.
+    PAD's embedding, which no logit depends on, is 0 unless it is given. Raises `ValueError` for a name that is
+    missing or unknown, for a matrix of another shape, and for what is no finite number.
     """
     model = Transformer(config).requires_grad_(False)
-    rows = [name for name in model.tokenizer.vocabulary if name != model.tokenizer.vocabulary[PAD]]
-    weights = {name.split(".")[-2]: weight for name, weight in model.named_parameters()}
-    embedding = weights.pop("embedding")
-    weights |= {row: embedding[model.tokenizer.vocabulary.index(row)] for row in rows}
-    if not isinstance(numbers, Mapping) or weights.keys() != numbers.keys():
+    weights = _weights(model)
+    if not isinstance(numbers, Mapping) or weights.keys() != numbers.keys() | {"PAD"}:
         found = ", ".join(map(str, numbers)) if isinstance(numbers, Mapping) else repr(numbers)
         raise ValueError(f"found {found}: expected the names {', '.join(sorted(weights))}")
-    for name, weight in weights.items():
-        weight.copy_(_read(name, numbers[name], weight.shape))
+    for name in numbers:
+        weights[name].copy_(_read(name, numbers[name], weights[name].shape))
     return model
+
+
+def numbers_of(model: Transformer) -> dict[str, list]:
+    """Give the numbers of a model by name: those from which `build` makes it again."""
+    return {name: weight.tolist() for name, weight in _weights(model).items()}
+
+
+def _weights(model: Transformer) -> dict[str, torch.Tensor]:
+    matrices = {name.split(".")[-2]: weight for name, weight in model.named_parameters()}
+    return dict(zip(model.tokenizer.vocabulary, matrices.pop("embedding"), strict=True)) | matrices
 
 
 def blend_with_identity(model: Transformer, **shares: float) -> Transformer:

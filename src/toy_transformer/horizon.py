@@ -53,15 +53,26 @@ class Undecidable(ArithmeticError):
     """The logit of a string is so near 0 that its sign could not be decided."""
 
 
-def shortest_wrong_string(model: Transformer, max_length: int = 10**6) -> WrongString | None:
+class Unfinished(ArithmeticError):
+    """The search was stopped; about every string of at most `right_up_to` letters the model is right."""
+
+    def __init__(self, right_up_to: int):
+        super().__init__(f"the search was stopped; the model is right up to {right_up_to:,} letters")
+        self.right_up_to = right_up_to
+
+
+def shortest_wrong_string(
+    model: Transformer, max_length: int = 10**6, max_boxes: int | None = None
+) -> WrongString | None:
     """Find a shortest string of at most `max_length` letters that the model gets wrong; None if there is none.
 
     Raises `ValueError` for a `max_length` that is not a whole number from 1 to `MAX_LENGTH` and for a model with
     another number of letters than three or with weights that are not finite, and `Undecidable` where a logit is too
     near 0. It takes milliseconds where logits are clear, and very long where those of many strings are nearly 0, or
-    where scores are in the thousands of millions.
+    where scores are in the thousands of millions: `max_boxes` makes it give up with `Unfinished` after about so many
+    sets of strings.
     """
-    return _search(model, max_length)[0]
+    return _search(model, max_length, max_boxes)[0]
 
 
 def horizon(model: Transformer, max_length: int = 10**6) -> int:
@@ -90,7 +101,9 @@ def certify(model: Transformer, max_length: int) -> dict:
     return {"max_length": max_length, "weights": weights, "boxes": boxes}
 
 
-def _search(model: Transformer, max_length: int) -> tuple[WrongString | None, list[tuple[Counts, Counts]]]:
+def _search(
+    model: Transformer, max_length: int, max_boxes: int | None = None
+) -> tuple[WrongString | None, list[tuple[Counts, Counts]]]:
     """Give a shortest wrong string, and the boxes that were found right."""
     if type(max_length) is not int or not 1 <= max_length <= MAX_LENGTH:
         raise ValueError(f"max_length={max_length!r}: expected a whole number from 1 to {MAX_LENGTH:,}")
@@ -99,8 +112,11 @@ def _search(model: Transformer, max_length: int) -> tuple[WrongString | None, li
     bounds, boxes = Bounds(model), [(sum(low), low, high) for low, high in _all_strings(model, max_length)]
     heapq.heapify(boxes)
     required = [model.tokenizer.letters.index(letter) for letter in model.config.task.required]
-    found, right = None, []
+    found, right, looked_at = None, [], 0
     while boxes and (found is None or boxes[0][0] < found.length):
+        if max_boxes is not None and looked_at >= max_boxes:
+            raise Unfinished(boxes[0][0] - 1)
+        looked_at += BOXES_TOGETHER
         best = [heapq.heappop(boxes)[1:] for _ in range(min(BOXES_TOGETHER, len(boxes)))]
         ends = np.array(best, dtype=float)
         labels = (ends[:, 0, required] > 0).all(axis=1)

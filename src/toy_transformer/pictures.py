@@ -18,9 +18,9 @@ class Picture:
     JupyterLab drops the alternative text of a PNG, so the words stand beside it as well.
     """
 
-    def __init__(self, drawn: Axes | Figure):
+    def __init__(self, drawn: Axes | Figure, words: str | None = None):
         figure = drawn.figure if isinstance(drawn, Axes) else drawn
-        self.words = " ".join(ax.get_label() for ax in figure.axes if ax.get_label())
+        self.words = words or " ".join(ax.get_label() for ax in figure.axes if ax.get_label())
         png = BytesIO()
         with plt.style.context("toy_transformer.style"):
             figure.savefig(png, format="png")
@@ -58,7 +58,22 @@ class Picture:
         display({"text/html": self.words_html}, raw=True)
 
 
-class LivePicture(widgets.VBox):
+class WithPicture:
+    """A widget with a picture and its words, which a saved notebook shows where there is no kernel."""
+
+    picture: Picture
+
+    def __repr__(self) -> str:
+        return self.picture.words
+
+    def _repr_mimebundle_(self, **kwargs) -> tuple[dict, dict]:
+        widget = super()._repr_mimebundle_(**kwargs)
+        # anywidget gives metadata as well.
+        data = widget[0] if isinstance(widget, tuple) else widget
+        return data | self.picture.bundle, self.picture.metadata
+
+
+class LivePicture(WithPicture, widgets.VBox):
     """A control and a picture that follows it: `draw` gets the control's value and returns `Axes`.
 
     Where `draw` raises an error, its message is shown and the last good picture stays.
@@ -87,10 +102,3 @@ class LivePicture(widgets.VBox):
             self.message.value = f'<span role="alert">{html.escape(str(error))}</span>'
         else:
             self.message.value, self.view.value = "", self.picture.image_html
-
-    def __repr__(self) -> str:
-        return self.picture.words
-
-    def _repr_mimebundle_(self, **kwargs) -> tuple[dict, dict]:
-        """Add the picture and its words: a saved notebook shows these where there is no kernel."""
-        return super()._repr_mimebundle_(**kwargs) | self.picture.bundle, self.picture.metadata

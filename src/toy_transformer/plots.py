@@ -482,7 +482,7 @@ def _weight_bars(ax: Axes, weights: ArrayLike, names: Sequence[str]) -> None:
 def _label_at_right(ax: Axes, points: np.ndarray, labels: Sequence[str]) -> None:
     """Write labels one above the other, right of the picture, each with a thin line to its point."""
     low, high = ax.get_ylim()
-    height = ax.get_position().height * ax.figure.get_figheight() * 72
+    height = ax.bbox.height * 72 / ax.get_figure(root=True).dpi
     places = _spread(points[:, 1], 1.5 * plt.rcParams["font.size"] * (high - low) / height)
     edge = ax.get_xlim()[1]
     for (x, y), place, label in zip(points, places, labels, strict=True):
@@ -493,7 +493,7 @@ def _label_at_right(ax: Axes, points: np.ndarray, labels: Sequence[str]) -> None
 def _gap_for(ax: Axes, labels: Iterable[str]) -> float:
     """The distance, in units of the x-axis, at which none of the labels covers another."""
     longest = max(len(line) for label in labels for line in label.splitlines())
-    width = ax.get_position().width * ax.figure.get_figwidth() * 72
+    width = ax.bbox.width * 72 / ax.get_figure(root=True).dpi
     low, high = ax.get_xlim()
     return (longest * 0.68 * plt.rcParams["font.size"] + 6) * (high - low) / width
 

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from jaxtyping import Float
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+from matplotlib.figure import Figure, SubFigure
 from torch import Tensor
 
 from toy_transformer import maps, plots
@@ -171,6 +171,34 @@ def draw_value_plane(model: Transformer, strings: Sequence[str] = (), ax: Axes |
         logits = model.classifier(transformed["transformed_embeddings"]).reshape(200, 200)
     marks = {string: _values_of(model, np.array([shares]))[0] for string, shares in _shares(model, strings).items()}
     return maps.plot_value_plane(tuple(axes), logits, edges, marks, _wrong(model, strings), ax)
+
+
+def draw_panels(models: Mapping[str, Transformer], strings: Sequence[str], panels: Sequence[str]) -> Figure:
+    """Draw several pictures of each model side by side, one row a model: of `PANELS`, the names."""
+    figure = plt.figure(figsize=(5.4 * len(panels), 4.6 * len(models)))
+    rows = figure.subfigures(len(models), len(panels), squeeze=False)
+    for (name, model), row in zip(models.items(), rows, strict=True):
+        for panel, place in zip(panels, row, strict=True):
+            PANELS[panel](model, strings, place)
+        if len(models) > 1:
+            row[0].suptitle(name, x=0.02, ha="left", weight="bold")
+    return figure
+
+
+def _draw_embeddings_panel(model: Transformer, strings: Sequence[str], place: SubFigure) -> None:
+    plots.plot_tokens(model.embedding.weight, model.tokenizer.vocabulary, ax=place.subplots())
+
+
+def _draw_heads_panel(model: Transformer, strings: Sequence[str], place: SubFigure) -> None:
+    draw_queries_and_keys(model, strings[0], place.subplots(model.config.num_attention_heads, squeeze=False)[:, 0])
+
+
+PANELS = {
+    "embeddings": _draw_embeddings_panel,
+    "heads": _draw_heads_panel,
+    "path": lambda model, strings, place: draw_cls_paths(model, strings, place.subplots()),
+    "map": lambda model, strings, place: draw_triangle(model, strings, ax=place.subplots()),
+}
 
 
 def draw_horizon_by_epoch(trained: Mapping[str, TrainedModel]) -> Axes:

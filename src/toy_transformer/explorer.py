@@ -1,0 +1,302 @@
+"""The explorer: all numbers of a model under the reader's hand, and every view of it following.
+
+The module `explorer.js` draws and computes what it draws by itself; this side gives it the models, finds the horizon
+of what the hand has made of them, and takes it over as an ordinary model.
+"""
+
+import html
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import anywidget
+import ipywidgets as widgets
+import matplotlib.pyplot as plt
+import numpy as np
+import traitlets
+
+from toy_transformer import views as pictures_of
+from toy_transformer.all_lengths import NotCertified, certify_all_lengths
+from toy_transformer.hand_written import build, numbers_of
+from toy_transformer.horizon import Undecidable, Unfinished, WrongString, shortest_wrong_string
+from toy_transformer.maps import YES_AND_NO
+from toy_transformer.model import ModelConfig, Transformer
+from toy_transformer.pictures import Picture, WithPicture
+from toy_transformer.task import Task, Tokenizer, contains_all
+from toy_transformer.training import TrainedModel
+
+VIEWS = ("embeddings", "heads", "path", "numbers", "verdict", "map", "epochs", "length_scaling")
+"""What an explorer can show: six views, and the controls of the epoch and of κ."""
+
+LARGEST = 1000
+"""The largest number that a weight can be set to."""
+
+LONGEST = 10**15
+"""The longest string, so that its letters are counted exactly in JavaScript."""
+
+LIVE_BOXES = 2000
+"""How long a search for the horizon may go on while a hand moves: some 40 ms."""
+
+
+class Explorer(WithPicture, anywidget.AnyWidget):
+    """A widget whose traits can be read, set and observed; `explore` makes one.
+
+    `weights` has the numbers by name, as in `hand_written.EXACT`; `model_name` and `epoch` say where they began;
+    `length_scaling` is κ. Values that cannot be are refused with `ValueError`.
+    """
+
+    _esm = Path(__file__).parent / "explorer.js"
+    _css = Path(__file__).parent / "explorer.css"
+
+    weights = traitlets.Dict().tag(sync=True, page=True)
+    strings = traitlets.List(traitlets.Unicode()).tag(sync=True, page=True)
+    model_name = traitlets.Unicode().tag(sync=True, page=True)
+    epoch = traitlets.Int(allow_none=True).tag(sync=True, page=True)
+    length_scaling = traitlets.Float().tag(sync=True, page=True)
+    horizon = traitlets.Dict().tag(sync=True, page=True)
+    views = traitlets.List(traitlets.Unicode()).tag(sync=True, page=True)
+    models = traitlets.Dict().tag(sync=True, page=True)
+    palette = traitlets.List().tag(sync=True, page=True)
+    attend_cls = traitlets.Bool().tag(sync=True, page=True)
+    editable = traitlets.Bool().tag(sync=True, page=True)
+
+    def __init__(
+        self, models: Mapping[str, Transformer | TrainedModel], strings: Sequence[str], views: Sequence[str] | None
+    ):
+        self.config = _common_config(models)
+        views = _views_of(self.config, views)
+        self._follows_the_page = False
+        name = next(iter(models))
+        histories = {name: _history(model) for name, model in models.items()}
+        epoch = histories[name]["best_epoch"]
+        super().__init__(
+            models=histories,
+            model_name=name,
+            epoch=epoch,
+            weights=histories[name]["epochs"][epoch or 0],
+            length_scaling=float(self.config.length_scaling),
+            strings=list(strings),
+            views=views,
+            palette=(255 * YES_AND_NO(np.linspace(0, 1, 65))[:, :3]).round().astype(int).tolist(),
+            attend_cls=self.config.attend_cls,
+            editable=_is_editable(self.config),
+        )
+        self._find_horizon()
+        self.observe(self._go_to_epoch, names=["model_name", "epoch"])
+        self.observe(self._find_horizon, names=["weights", "length_scaling"])
+        self.on_msg(self._answer)
+
+    @property
+    def model(self) -> Transformer:
+        """The model as it is now, a new one each time."""
+        return self._build(self.weights, self.length_scaling)
+
+    @property
+    def verdict(self) -> str:
+        """What the explorer says of the strings and of how far the model stays right."""
+        logits = self.model.trace(self.strings).output_logits.tolist()
+        return " ".join([*map(_sentence, self.strings, logits), self.horizon["sentence"]])
+
+    @property
+    def picture(self) -> Picture:
+        return _picture({self.model_name: self})
+
+    def to_html(self, path: str | Path) -> None:
+        """Write the explorer, with its state, as one page that needs neither a network nor Python."""
+        Path(path).write_text(_page(self), encoding="utf-8")
+
+    def set_state(self, sync_data: dict) -> None:
+        """Take over what the page has set, all at once."""
+        self._follows_the_page = True
+        try:
+            super().set_state(sync_data)
+        finally:
+            self._follows_the_page = False
+
+    def _build(self, weights: Mapping[str, Sequence], length_scaling: float) -> Transformer:
+        model = build(weights, replace(self.config, length_scaling=length_scaling)).eval()
+        if any(weight.abs().max() > LARGEST for weight in model.parameters()):
+            raise ValueError(f"weights: the explorer has room for numbers of up to {LARGEST:,}")
+        return model
+
+    def _answer(self, _, question: dict, __) -> None:
+        """Tell the page the horizon of weights that are under way there."""
+        try:
+            horizon = find_horizon(self._build(question["weights"], question["length_scaling"]))
+        except (KeyError, TypeError, ValueError) as error:
+            horizon = {"sentence": f"Not computed: {error}", "wrong": None}
+        self.send({"question": question["question"], "horizon": horizon})
+
+    def _find_horizon(self, change: object = None) -> None:
+        self.horizon = find_horizon(self.model)
+
+    def _go_to_epoch(self, change: traitlets.Bunch) -> None:
+        """Python has set another model or epoch: its weights follow."""
+        if self._follows_the_page:
+            return
+        history = self.models[self.model_name]
+        if change.name == "model_name":
+            self.epoch = history["best_epoch"]
+        self.weights = history["epochs"][self.epoch or 0]
+
+    @traitlets.validate("weights")
+    def _check_weights(self, proposal: traitlets.Bunch) -> dict:
+        return numbers_of(self._build(proposal.value, 0.0))
+
+    @traitlets.validate("strings")
+    def _check_strings(self, proposal: traitlets.Bunch) -> list[str]:
+        strings = pictures_of.split_strings(",".join(proposal.value))
+        for string in strings:
+            if sum(Tokenizer().counts(string)) > LONGEST:
+                raise ValueError(f"{string}: the explorer counts up to {LONGEST:,} letters")
+        return list(dict.fromkeys(strings))
+
+    @traitlets.validate("length_scaling")
+    def _check_length_scaling(self, proposal: traitlets.Bunch) -> float:
+        return float(np.float32(replace(self.config, length_scaling=proposal.value).length_scaling))
+
+    @traitlets.validate("model_name")
+    def _check_model_name(self, proposal: traitlets.Bunch) -> str:
+        if proposal.value not in self.models:
+            raise ValueError(f"model_name={proposal.value!r}: expected one of {', '.join(self.models)}")
+        return proposal.value
+
+    @traitlets.validate("epoch")
+    def _check_epoch(self, proposal: traitlets.Bunch) -> int | None:
+        history = self.models[self.model_name]
+        allowed = [None] if history["best_epoch"] is None else range(len(history["epochs"]))
+        if proposal.value not in allowed:
+            last = len(history["epochs"]) - 1
+            raise ValueError(f"epoch={proposal.value!r}: {self.model_name} has the epochs 0 to {last}")
+        return proposal.value
+
+
+class SideBySide(WithPicture, widgets.Box):
+    """Explorers beside each other, or one below the other where there is no room, each for itself."""
+
+    def __init__(self, explorers: Mapping[str, Explorer]):
+        self.explorers = dict(explorers)
+        columns = [
+            widgets.VBox([widgets.HTML(f"<h3>{html.escape(name)}</h3>"), explorer])
+            for name, explorer in self.explorers.items()
+        ]
+        for column in columns:
+            column.layout.flex, column.layout.min_width = "1 1 380px", "0"
+        super().__init__(columns, layout=widgets.Layout(flex_flow="row wrap"))
+
+    @property
+    def picture(self) -> Picture:
+        return _picture(self.explorers)
+
+
+def explore(
+    model: Transformer | TrainedModel | Mapping[str, Transformer | TrainedModel],
+    strings: Sequence[str] = ("aac", "baac"),
+    views: Sequence[str] | None = None,
+) -> Explorer:
+    """Make an explorer of a model, of a training with all its epochs, or of several by name.
+
+    `views` chooses from `VIEWS`; without it, all that make sense for the model are shown. Models of another size than
+    that of the 36 numbers can be looked at, not changed. Raises `ValueError` for a view that is unknown or does not
+    make sense, for models of different configurations together, and for models with norm, heads of more than one
+    number, or another task.
+    """
+    if not isinstance(model, Mapping):
+        model = {f"seed {model.seed}" if isinstance(model, TrainedModel) else "model": model}
+    return Explorer(model, strings, views)
+
+
+def find_horizon(model: Transformer) -> dict:
+    """Say in a sentence how far a model is right, and give the shortest wrong string, if one was found."""
+    wrong = None
+    try:
+        wrong = shortest_wrong_string(model, max_boxes=LIVE_BOXES)
+        sentence = _sentence_on_all(model) if wrong is None else _sentence_on_wrong(wrong)
+    except Unfinished as stopped:
+        sentence = f"Right on every string up to {stopped.right_up_to:,} letters; the search was stopped there, "
+        sentence += "for many logits are near 0."
+    except Undecidable as error:
+        sentence = f"Not decided: {error}."
+    return {
+        "sentence": sentence,
+        "wrong": None if wrong is None else {"string": wrong.string, "counts": list(wrong.counts)},
+    }
+
+
+def _sentence_on_wrong(wrong: WrongString) -> str:
+    if wrong.length == 1:
+        return f"Wrong from the first letter on: {wrong.string}."
+    return f"Right on every string up to {wrong.length - 1:,} letters; the shortest wrong one is {wrong.string}."
+
+
+def _sentence_on_all(model: Transformer) -> str:
+    try:
+        proof = certify_all_lengths(model)
+    except (NotCertified, ValueError):
+        return "Right on every string up to 1,000,000 letters; longer ones were not searched."
+    return (
+        f"Right on every string of every length: from {proof.from_length:,} letters on proved, shorter ones searched."
+    )
+
+
+def _sentence(string: str, logit: float) -> str:
+    answer, right = ("yes" if logit > 0 else "no"), (logit > 0) == contains_all(string)
+    return f"{string}: logit {logit:.2f}, {answer}, {'right' if right else 'wrong'}."
+
+
+def _common_config(models: Mapping[str, Transformer | TrainedModel]) -> ModelConfig:
+    if not isinstance(models, Mapping) or not models:
+        raise ValueError("expected a model, a run, or several by name, such as {'seed 0': run}")
+    for name, model in models.items():
+        if not isinstance(model, Transformer | TrainedModel):
+            raise ValueError(f"{name}: expected a Transformer or a run of a training, found {type(model).__name__}")
+    config = next(iter(models.values())).config
+    if any(model.config.architecture != config.architecture for model in models.values()):
+        raise ValueError("models of different configurations: give each an explorer of its own")
+    if config.task != Task() or config.norm is not None or config.attention_head_size != 1:
+        raise ValueError(f"{config}: the explorer takes models for {Task()}, with heads of size 1 and without norm")
+    return config
+
+
+def _is_editable(config: ModelConfig) -> bool:
+    return config.architecture == ModelConfig(attend_cls=config.attend_cls, length_scaling=config.length_scaling)
+
+
+def _views_of(config: ModelConfig, views: Sequence[str] | None) -> list[str]:
+    """The views that were asked for, or all that make sense for the model."""
+    refused = {} if config.hidden_size == 2 else dict.fromkeys(("embeddings", "path"), "embeddings of two numbers")
+    refused |= {} if _is_editable(config) else {"numbers": "the sizes of the model of 36 numbers"}
+    if views is None:
+        return [view for view in VIEWS if view not in refused]
+    if isinstance(views, str) or not views or any(view not in VIEWS for view in views):
+        raise ValueError(f"views={views!r}: expected some of {', '.join(VIEWS)}")
+    for view in views:
+        if view in refused:
+            raise ValueError(f"views: {view!r} needs {refused[view]}, and this model has other sizes: {config}")
+    return list(views)
+
+
+def _history(model: Transformer | TrainedModel) -> dict:
+    if isinstance(model, Transformer):
+        return {"epochs": [numbers_of(model)], "best_epoch": None}
+    epochs = [numbers_of(model.model_at(epoch)) for epoch in range(len(model.weights))]
+    return {"epochs": epochs, "best_epoch": model.best_epoch}
+
+
+def _picture(explorers: Mapping[str, Explorer]) -> Picture:
+    """What explorers show, as far as it stands still, with their verdicts as its words."""
+    some = next(iter(explorers.values()))
+    panels = [view for view in some.views if view in pictures_of.PANELS]
+    models = {name: explorer.model for name, explorer in explorers.items()}
+    with plt.style.context("toy_transformer.style"):
+        figure = pictures_of.draw_panels(models, some.strings, panels or ["map"])
+    told = " ".join(f"{name}: {explorer.verdict}" for name, explorer in explorers.items())
+    return Picture(figure, f"Explorer of {told}")
+
+
+def _page(explorer: Explorer) -> str:
+    state = {name: getattr(explorer, name) for name in explorer.trait_names(page=True)}
+    source = json.dumps({"module": explorer._esm, "state": state}).replace("<", r"\u003c")
+    template = (Path(__file__).parent / "explorer.html").read_text(encoding="utf-8")
+    return template.replace("{{style}}", explorer._css).replace("{{source}}", source)

@@ -1,0 +1,126 @@
+"""A real browser for tests, and a real JupyterLab for it: fixtures."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import chromium
+import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
+
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+FOLDERS = (
+    "HOME",
+    "JUPYTER_CONFIG_DIR",
+    "JUPYTER_DATA_DIR",
+    "JUPYTER_RUNTIME_DIR",
+    "JUPYTERLAB_SETTINGS_DIR",
+    "JUPYTERLAB_WORKSPACES_DIR",
+    "IPYTHONDIR",
+    "MPLCONFIGDIR",
+)
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    with launch() as browser:
+        yield browser
+
+
+@contextmanager
+def launch() -> Iterator[Browser]:
+    path = chromium.find()
+    if path is None:
+        pytest.fail(chromium.WHAT_TO_INSTALL)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
+        yield browser
+        browser.close()
+
+
+def watch(page: Page) -> list[str]:
+    """Give a list that fills with the page's errors: what it throws, and what it writes to the console as an error."""
+    errors = []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
+    return errors
+
+
+class Lab:
+    """A JupyterLab over a folder; `open` gives a page with one of its notebooks, its kernel ready."""
+
+    def __init__(self, browser: Browser, folder: Path, server: dict):
+        self.browser, self.folder, self.server = browser, folder, server
+
+    def open(self, name: str, **context) -> Page:
+        page = self.browser.new_context(viewport=dict(width=1300, height=1000)).new_page(**context)
+        page.errors = watch(page)
+        page.goto(f"{self.server['url']}lab/tree/{name}?reset&token={self.server['token']}")
+        page.wait_for_function(
+            """async () => {
+                const context = window.jupyterapp?.shell?.currentWidget?.context;
+                if (!context?.sessionContext) return false;
+                await context.sessionContext.ready;
+                return context.sessionContext.session?.kernel?.status === "idle";
+            }""",
+            timeout=60_000,
+        )
+        return page
+
+    def close(self, page: Page) -> None:
+        """Close a page and shut its kernel down."""
+        page.evaluate("() => jupyterapp.shell.currentWidget.context.sessionContext.shutdown()")
+        page.context.close()
+
+
+def run_all(page: Page) -> None:
+    page.evaluate("() => jupyterapp.commands.execute('notebook:run-all-cells')")
+
+
+@contextmanager
+def jupyterlab(browser: Browser, folder: Path, elsewhere: Path) -> Iterator[Lab]:
+    """Start JupyterLab over a folder; all its own files lie elsewhere."""
+    env = os.environ | {name: str(elsewhere / name) for name in FOLDERS}
+    settings = elsewhere / "JUPYTERLAB_SETTINGS_DIR" / "@jupyterlab"
+    for path, values in {
+        "apputils-extension/notification.jupyterlab-settings": {"fetchNews": "false", "checkForUpdates": False},
+        "docmanager-extension/plugin.jupyterlab-settings": {"autosave": False},
+    }.items():
+        (settings / path).parent.mkdir(parents=True)
+        (settings / path).write_text(json.dumps(values))
+    flags = ["--no-browser", "--allow-root", "--ServerApp.ip=127.0.0.1", "--ServerApp.port=0"]
+    flags += ["--expose-app-in-browser", f"--ServerApp.root_dir={folder}"]
+    log = elsewhere / "log"
+    with log.open("w") as stream:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "jupyterlab", *flags],
+            env=env,
+            stdout=stream,
+            stderr=stream,
+            start_new_session=True,
+        )
+        try:
+            deadline = time.monotonic() + 60
+            description = elsewhere / "JUPYTER_RUNTIME_DIR" / f"jpserver-{process.pid}.json"
+            while not description.exists():
+                assert process.poll() is None and time.monotonic() < deadline, log.read_text()
+                time.sleep(0.1)
+            yield Lab(browser, folder, json.loads(description.read_text()))
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGTERM)
+                process.wait(timeout=30)

@@ -1,0 +1,450 @@
+"""The explorer as a page of its own, in a real browser with the network off."""
+
+import math
+import re
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from axe_playwright_python.sync_playwright import Axe
+from browser import watch
+from playwright.sync_api import Page, expect
+
+from toy_transformer import experiments
+from toy_transformer.explorer import Explorer, explore
+from toy_transformer.hand_written import build, numbers_of
+from toy_transformer.model import ModelConfig, Transformer, from_counts
+
+MODULE = Path(experiments.__file__).parent / "explorer.js"
+STRINGS = ["aac", "baac", "ab{100}", "abc{3000}"]
+VECTORS = [
+    "CLS", "PAD", "a", "b", "c", "W_Q.0", "W_K.0", "W_V.0", "W_Q.1", "W_K.1", "W_V.1",
+    "W_O.0", "W_O.1", "W_in.0", "W_in.1", "W_out.0", "W_out.1", "classifier.0",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def runs() -> dict[str, experiments.Run]:
+    return {f"seed {run.seed}": run for run in experiments.run("all_initializations")}
+
+
+@pytest.fixture
+def open_page(browser, tmp_path):
+    """Opens an explorer's page and gives it; at the end no error and no request to a network has been seen."""
+    contexts, seen = [], []
+
+    def open_it(explorer: Explorer, width: int = 1180, scheme: str = "light") -> Page:
+        path = tmp_path / f"explorer-{len(contexts)}.html"
+        explorer.to_html(path)
+        contexts.append(browser.new_context(viewport=dict(width=width, height=900), color_scheme=scheme, offline=True))
+        contexts[-1].set_default_timeout(5000)
+        page = contexts[-1].new_page()
+        seen.append((watch(page), requests := []))
+        page.on("request", lambda request: requests.append(request.url))
+        page.goto(path.as_uri())
+        page.wait_for_selector(".toy-explorer .card")
+        return page
+
+    yield open_it
+    for context in contexts:
+        context.close()
+    for errors, requests in seen:
+        assert errors == []
+        assert all(url.startswith(("file:", "blob:", "data:")) for url in requests)
+
+
+@pytest.fixture
+def page(open_page, runs) -> Page:
+    return open_page(explore(runs, STRINGS))
+
+
+def test_trace_is_that_of_the_model(browser):
+    """A thousand random models, each with random counts, κ, and with or without attention to CLS."""
+    rng = np.random.default_rng(0)
+    cases, expected = [], []
+    for _ in range(1000):
+        attend_cls, kappa = bool(rng.integers(2)), float(rng.choice([0, 0.5, 2]))
+        config = ModelConfig(attend_cls=attend_cls, length_scaling=kappa)
+        scale = rng.choice([0.3, 1, 3])
+        numbers = {
+            name: (scale * rng.normal(size=np.shape(some))).tolist() for name, some in numbers_of(Transformer()).items()
+        }
+        model = build(numbers, config).double()
+        counts = (rng.integers(0, 2, size=3) * 10 ** rng.integers(0, 7, size=3)).tolist()
+        counts = counts if any(counts) else [1, 0, 0]
+        cases.append([numbers_of(model), counts, dict(lengthScaling=kappa, attendCls=attend_cls)])
+        with torch.no_grad():
+            expected.append(model(*from_counts(torch.tensor([counts]), dtype=torch.float64)))
+    page = browser.new_page()
+    found = page.evaluate(
+        """async ([source, cases]) => {
+            const url = URL.createObjectURL(new Blob([source], { type: "text/javascript" }));
+            const { trace } = await import(url);
+            return cases.map((each) => trace(...each));
+        }""",
+        [MODULE.read_text(), cases],
+    )
+    page.close()
+    close = dict(rtol=1e-6, atol=1e-12)
+    for js, trace in zip(found, expected, strict=True):
+        for head, numbers in enumerate(js["heads"]):
+            np.testing.assert_allclose(numbers["query"], trace.Q[0, head, 0, 0], **close)
+            np.testing.assert_allclose(numbers["keys"], trace.K[0, head, :, 0], **close)
+            np.testing.assert_allclose(numbers["values"], trace.V[0, head, :, 0], **close)
+            scores = [-math.inf if score is None else score for score in numbers["scores"]]
+            np.testing.assert_allclose(scores, trace.attention_scores[0, head, 0], **close)
+            np.testing.assert_allclose(numbers["attentionWeights"], trace.attention_weights[0, head, 0], **close)
+            np.testing.assert_allclose(numbers["result"], trace.attention_values[0, head, 0, 0], **close)
+        np.testing.assert_allclose(js["path"], trace.cls_path[0], **close)
+        np.testing.assert_allclose(js["logit"], trace.output_logits[0], **close)
+
+
+def handle(page: Page, name: str):
+    """The handle of a vector, on the screen."""
+    if name.startswith(("W_Q", "W_K", "W_V")):
+        page.locator(".embeddings .choice").first.get_by_label(name[-1], exact=True).check()
+    for arrows, matrix in {"attention": "W_O", "feed-forward in": "W_in", "feed-forward out": "W_out"}.items():
+        if name.startswith(matrix):
+            page.get_by_label(arrows, exact=True).check()
+    return page.locator(f'.handle[data-vector="{name}"]').first
+
+
+def middle(target) -> tuple[float, float]:
+    """Where the middle of a handle's point, or of its arrow's tip, is on the screen."""
+    box = target.locator(".halo").bounding_box()
+    return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+
+
+def fields(page: Page) -> dict[str, float]:
+    """All the numbers as the page holds them, by matrix, row and column."""
+    pairs = page.eval_on_selector_all(
+        "input.number", "nodes => nodes.map(node => [node.dataset.address, node.dataset.value])"
+    )
+    return {address: float(value) for address, value in pairs}
+
+
+def text_of(page: Page, selector: str) -> str:
+    return page.locator(selector).first.inner_text()
+
+
+def settle(page: Page) -> None:
+    page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+
+
+def changed(before: dict, after: dict) -> dict[str, float]:
+    return {address: after[address] - before[address] for address in before if after[address] != before[address]}
+
+
+@pytest.mark.parametrize("name", VECTORS)
+def test_each_vector_can_be_dragged_and_nudged(page, name):
+    before, logits = fields(page), text_of(page, ".sentences")
+    assert len(before) == 36
+    target = handle(page, name)
+    target.scroll_into_view_if_needed()
+    frame = [
+        float(x) for x in target.locator("xpath=ancestor::*[local-name()='svg']").get_attribute("data-frame").split(",")
+    ]
+    per_pixel = frame[2] / target.locator("xpath=ancestor::*[local-name()='svg']").bounding_box()["width"]
+    x, y = middle(target)
+    page.mouse.move(x, y)
+    page.mouse.down()
+    page.mouse.move(x + 15, y - 10, steps=5)
+    settle(page)
+    dragged = changed(before, fields(page))
+    page.mouse.up()
+    assert sorted(dragged.values()) == pytest.approx([10 * per_pixel, 15 * per_pixel], abs=0.006)
+    assert text_of(page, ".sentences") != logits or name == "PAD"
+
+    after = fields(page)
+    target.focus()
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("Shift+ArrowUp")
+    settle(page)
+    assert sorted(changed(after, fields(page)).values()) == pytest.approx([-0.05, 0.5])
+    page.keyboard.press("Home")
+    settle(page)
+    assert fields(page) == before and text_of(page, ".sentences") == logits
+
+
+def test_undo_redo_and_reset(page):
+    start = fields(page)
+    for name in ["a", "b"]:
+        handle(page, name).focus()
+        page.keyboard.press("ArrowRight")
+        page.keyboard.press("ArrowRight")
+    settle(page)
+    moved = fields(page)
+    assert changed(start, moved) == pytest.approx({"a..0": 0.1, "b..0": 0.1})
+    page.get_by_label("undo").click()
+    settle(page)
+    assert changed(start, fields(page)) == pytest.approx({"a..0": 0.1})
+    page.get_by_label("redo").click()
+    settle(page)
+    assert fields(page) == moved
+    page.get_by_label("reset all numbers").click()
+    settle(page)
+    assert fields(page) == start
+    for _ in range(3):
+        page.get_by_label("undo").click()
+        settle(page)
+    assert fields(page) == start and page.get_by_label("undo").get_attribute("aria-disabled") == "true"
+    page.get_by_label("undo").click(force=True)
+    settle(page)
+    assert fields(page) == start
+
+
+def test_typing_a_number(page):
+    field, before = page.get_by_label("W_V, head 1, dim 0"), fields(page)
+    field.fill("−2.5")
+    field.press("Enter")
+    settle(page)
+    assert changed(before, fields(page)) == pytest.approx({"W_V.1.0": -2.5 - before["W_V.1.0"]})
+    for bad, reason in [
+        ("x", "“x” is not a number"),
+        ("", "is not a number"),
+        ("1e9", "too large"),
+        ("0x10", "number"),
+    ]:
+        field.fill(bad)
+        field.press("Enter")
+        settle(page)
+        assert reason in text_of(page, ".numbers .problem") and field.get_attribute("aria-invalid") == "true"
+        assert fields(page)["W_V.1.0"] == -2.5
+        assert field.input_value() == bad
+    field.fill("1")
+    field.press("Enter")
+    settle(page)
+    assert page.locator(".numbers .problem").inner_text() == "" and field.get_attribute("aria-invalid") is None
+
+
+def test_scrubbing_and_stepping_a_number(page):
+    field, before = page.get_by_label("W_in, unit 1, dim 1"), fields(page)
+    field.scroll_into_view_if_needed()
+    box = field.bounding_box()
+    x, y = box["x"] + 30, box["y"] + 8
+    page.mouse.move(x, y)
+    page.mouse.down()
+    page.mouse.move(x - 60, y, steps=6)
+    settle(page)
+    moved = fields(page)["W_in.1.1"]
+    page.mouse.up()
+    assert moved == pytest.approx(before["W_in.1.1"] - 0.6, abs=0.006)
+    assert field.input_value() == f"{moved:.4f}".replace("-", "−")
+    field.press("ArrowUp")
+    settle(page)
+    assert fields(page)["W_in.1.1"] == pytest.approx(moved + 0.05)
+
+
+def test_strings_are_read_or_refused_with_a_reason(page):
+    field = page.locator(".control.strings input")
+    field.fill("ab, b{7}a ,c")
+    field.press("Enter")
+    settle(page)
+    assert page.locator(".sentences button").all_inner_texts() == ["ab", "b{7}a", "c"]
+    for bad, reason in [
+        ("abd", "“abd”, position 2: expected a, b, c or such as b{100}, found 'd'"),
+        ("a{0}", "position 0"),
+        ("a{", "position 0"),
+        ("", "found the end"),
+        ("a,,b", "found the end"),
+        ("a{9999999999999999}", "longer than"),
+        (",".join("abcabcabcab"), "11 strings: at most 10"),
+    ]:
+        field.fill(bad)
+        field.press("Enter")
+        settle(page)
+        assert reason in text_of(page, ".controls .problem")
+        assert page.locator(".sentences button").all_inner_texts() == ["ab", "b{7}a", "c"]
+        assert field.input_value() == bad
+    field.fill("c")
+    field.press("Enter")
+    settle(page)
+    assert page.locator(".controls .problem").first.inner_text() == ""
+
+
+def test_a_code_brings_the_state_back(page, open_page, runs):
+    page.get_by_label("model", exact=True).select_option("seed 2")
+    handle(page, "c").focus()
+    page.keyboard.press("Shift+ArrowUp")
+    page.get_by_text("this state as a code").click()
+    settle(page)
+    code, numbers, verdict = (
+        page.locator(".control.code input").input_value(),
+        fields(page),
+        text_of(page, ".sentences"),
+    )
+    assert len(code) < 300
+    other = open_page(explore(runs, ["ab"]))
+    other.get_by_text("this state as a code").click()
+    field, start = other.locator(".control.code input"), fields(other)
+    middle = len(code) // 2
+    for bad, reason in [
+        ("", "begins with TT1"),
+        ("hello", "begins with TT1"),
+        (code[:-30], "parts"),
+        (code[:middle] + "x" + code[middle + 1 :], "missing or changed"),
+        (code.replace("aac", "aab"), "missing or changed"),
+    ]:
+        field.fill(bad)
+        field.press("Enter")
+        settle(other)
+        assert reason in other.locator("details .problem").inner_text()
+        assert fields(other) == start
+    field.fill(f"  {code} ")
+    field.press("Enter")
+    settle(other)
+    assert fields(other) == numbers and text_of(other, ".sentences") == verdict
+    assert other.get_by_label("model", exact=True).input_value() == "seed 2"
+    other.get_by_label("undo").click()
+    settle(other)
+    assert fields(other) == start
+
+
+def test_codes_that_lie_are_refused(page):
+    """Even with a checksum that fits: numbers that are none, strings that are none."""
+    reasons = page.evaluate(
+        """async (source) => {
+            const url = URL.createObjectURL(new Blob([source], { type: "text/javascript" }));
+            const { encode, decode } = await import(url);
+            const like = JSON.parse(document.getElementById("source").textContent).state.weights;
+            const good = { weights: like, lengthScaling: 0, strings: ["ab"], name: "x.y", epoch: 3 };
+            const changed = [
+                { ...good, weights: { ...like, a: [NaN, 1] } },
+                { ...good, weights: { ...like, a: [Infinity, 1] } },
+                { ...good, weights: { ...like, a: [5000, 1] } },
+                { ...good, strings: ["<script>"] },
+                { ...good, lengthScaling: -1 },
+            ];
+            const refuse = (state) => {
+                try { return decode(encode(state), like); } catch (error) { return error.message; }
+            };
+            return [decode(encode(good), like), ...changed.map(refuse)];
+        }""",
+        MODULE.read_text(),
+    )
+    assert reasons[0]["name"] == "x.y" and reasons[0]["epoch"] == 3
+    for reason, expected in zip(reasons[1:], ["number", "number", "too large", "expected", "below 0"], strict=True):
+        assert expected in reason
+
+
+def test_the_epochs_play_as_a_film(page, runs):
+    run = runs["seed 0"]
+    epochs = len(run.weights) - 1
+    slider = page.get_by_label("epoch")
+    assert slider.input_value() == str(run.best_epoch)
+    slider.fill("0")
+    settle(page)
+    assert fields(page)["a..0"] == run.model_at(0).embedding.weight[2, 0].item()
+    page.get_by_label("play the training").click()
+    expect(page.get_by_label("pause the training")).to_be_visible()
+    page.wait_for_function("() => !!document.querySelector('[aria-label=\"play the training\"]')", timeout=60_000)
+    assert slider.input_value() == str(epochs)
+    assert fields(page)["a..0"] == run.model_at(epochs).embedding.weight[2, 0].item()
+    page.get_by_label("undo").click()
+    settle(page)
+    assert slider.input_value() == "0"
+
+
+@pytest.mark.parametrize(
+    ("selector", "lit"),
+    [
+        ('.handle[data-vector="a"]', ['.handle[data-vector="a"]', 'input[data-address="a..1"]', ".strip g.a"]),
+        ('.handle[data-vector="W_K.0"]', ['.handle[data-vector="W_K.0"]', 'input[data-address="W_K.0.1"]']),
+        ('input[data-address="W_O.1.0"]', ['.handle[data-vector="W_O.0"]', 'input[data-address="W_O.0.0"]']),
+        ('.sentences li:has-text("baac") button', ['g[data-mark="baac"]', '[data-name="path baac"]', ".result.lit"]),
+        (".strip .title", [".strip", 'input[data-address="W_Q.0.0"]', '.handle[data-vector="W_V.0"]']),
+    ],
+)
+@pytest.mark.parametrize("how", ["hover", "focus"])
+def test_what_is_hovered_or_focused_lights_up_everywhere(page, selector, lit, how):
+    target = page.locator(selector).first
+    if how == "focus" and "title" in selector:
+        return
+    target.scroll_into_view_if_needed()
+    if how == "hover" and "handle" in selector:
+        page.mouse.move(*middle(target))
+    else:
+        getattr(target, how)()
+    for other in lit:
+        expect(page.locator(other).first).to_have_class(re.compile(r"\blit\b"))
+    assert page.locator('input[data-address="c..0"].lit').count() == 0
+
+
+def test_without_a_kernel_the_horizon_is_that_of_the_first_state(page, runs):
+    horizon = page.locator(".horizon")
+    assert horizon.inner_text() == "Right on every string up to 59 letters; the shortest wrong one is a{59}b."
+    handle(page, "a").focus()
+    page.keyboard.press("ArrowUp")
+    settle(page)
+    assert "computed by Python" in horizon.inner_text()
+    page.keyboard.press("Home")
+    settle(page)
+    assert "59 letters" in horizon.inner_text()
+
+
+def test_the_verdict_is_told_once_the_hand_rests(page):
+    status = page.get_by_role("status")
+    handle(page, "b").focus()
+    for _ in range(5):
+        page.keyboard.press("ArrowUp")
+    assert status.inner_text() == ""
+    expect(status).to_contain_text("aac logit", timeout=3000)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing(open_page, runs, scheme):
+    page = open_page(explore(runs, STRINGS), scheme=scheme)
+    page.get_by_text("this state as a code").click()
+    results = Axe().run(page)
+    assert [(v["id"], [node["html"][:200] for node in v["nodes"]]) for v in results.response["violations"]] == []
+
+
+def overlapping_labels(page: Page) -> list[tuple[str, str]]:
+    """Pairs of texts in one picture that cover each other, or leave the picture."""
+    pictures = page.eval_on_selector_all(
+        ".toy-explorer svg",
+        """pictures => pictures.map(picture => [picture, ...picture.querySelectorAll("text")].map(node => {
+            const { left, top, right, bottom } = node.getBoundingClientRect();
+            return [node.tagName === "svg" ? "" : node.textContent, left, top, right, bottom];
+        }))""",
+    )
+    found = []
+    for (_, left, top, right, bottom), *texts in pictures:
+        for text, *box in texts:
+            if box[0] < left - 1 or box[1] < top - 2 or box[2] > right + 1 or box[3] > bottom + 2:
+                found.append((text, "the frame"))
+        for (text, *p), (other, *q) in combinations(texts, 2):
+            # Lines of text have some air above and below.
+            if min(p[2], q[2]) - max(p[0], q[0]) > 1 and min(p[3], q[3]) - max(p[1], q[1]) > 4:
+                found.append((text, other))
+    return found
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [400, 700, 1180])
+def test_nothing_overlaps_or_is_cut_off(open_page, runs, width, scheme):
+    page = open_page(explore(runs, ["aac", "baac", "ab{100}"]), width, scheme)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    for name in runs:
+        page.get_by_label("model", exact=True).select_option(name)
+        for choice in ["1", "0", "feed-forward in", "feed-forward out", "attention"]:
+            page.get_by_label(choice, exact=True).check()
+            settle(page)
+            assert overlapping_labels(page) == [], (name, choice)
+
+
+def test_text_from_outside_stays_text(open_page, runs):
+    name = "</script><script>window.hacked = true</script><b>seed"
+    page = open_page(explore({name: runs["seed 0"], "other": runs["seed 2"]}))
+    assert page.get_by_label("model", exact=True).input_value() == name
+    assert page.evaluate("window.hacked") is None
+
+
+@pytest.mark.parametrize("config", [ModelConfig(hidden_size=16), ModelConfig(hidden_size=3, num_attention_heads=5)])
+def test_other_sizes_can_be_looked_at_only(open_page, config):
+    page = open_page(explore(Transformer(config).requires_grad_(False)))
+    assert page.locator(".handle").count() == page.locator("input.number").count() == 0
+    assert page.locator(".strip").count() == config.num_attention_heads
+    assert page.locator(".map canvas").count() == 1
