@@ -71,11 +71,10 @@ class Lab:
         page.errors = watch(page)
         page.goto(f"{self.server['url']}lab/tree/{name}?reset&token={self.server['token']}")
         page.wait_for_function(
-            """async () => {
-                const context = window.jupyterapp?.shell?.currentWidget?.context;
-                if (!context?.sessionContext) return false;
-                await context.sessionContext.ready;
-                return context.sessionContext.session?.kernel?.status === "idle";
+            """() => {
+                const session = window.jupyterapp?.shell?.currentWidget?.context?.sessionContext;
+                const hasCommand = session && jupyterapp.commands.hasCommand("notebook:run-all-cells");
+                return hasCommand && session.isReady && session.session?.kernel?.status === "idle";
             }""",
             timeout=60_000,
         )

@@ -231,14 +231,14 @@ function placeLabels(labels, { width, height }, taken = [], lines = []) {
   const boxes = labels.map(({ x, y }) => [x - 7, y - 7, x + 7, y + 7]).concat(taken);
   const dots = lines.flatMap(dotsAlong);
   return labels.map(({ x, y, text, attributes }) => {
-    const w = 7 * text.length + 2;
+    const w = 7.7 * text.length + 2;
     const around = [12, 24, 38].flatMap((far) => [
       [x - w / 2, y - far - 7], [x - w / 2, y + far - 7], [x + far, y - 7], [x - far - w, y - 7],
       [x + far - 2, y - far - 5], [x + far - 2, y + far - 9], [x - far - w + 2, y - far - 5], [x - far - w + 2, y + far - 9],
-    ]);
+    ]).map(([left, top]) => [Math.min(Math.max(left, 0), width - w), top]);
     const cost = ([left, top]) => {
       const box = [left, top, left + w, top + 14];
-      const outside = left < 0 || top < 0 || box[2] > width || box[3] > height;
+      const outside = top < 0 || box[3] > height;
       const crossed = dots.filter((other) => overlap(box, other)).length;
       return 100 * outside + 10 * boxes.filter((other) => overlap(box, other)).length + crossed;
     };
@@ -448,7 +448,7 @@ function headsView(explorer) {
   const strips = projected.map((_, head) => {
     const kind = `head${head % 2}`;
     const lights = explorer.lights(`head${head}`);
-    return element("section", { key: head, class: `strip ${lights.class}`, "data-tags": lights["data-tags"], "aria-label": `head ${head}` }, [
+    return element("div", { key: head, class: `strip ${lights.class}`, role: "group", "data-tags": lights["data-tags"], "aria-label": `head ${head}` }, [
       element("div", { class: `title ${kind}` }, `head ${head}`),
       drawKeys(explorer, head, kind),
       drawValues(explorer, head, kind),
@@ -724,19 +724,12 @@ function paintMap(canvas, explorer, logits) {
   context.putImageData(image, 0, 0);
 }
 
-function isInside(row, column) {
-  const c = 1 - row / ROWS;
-  const b = column / COLUMNS - c / 2;
-  return b > 0 && b + c < 1;
-}
-
 /** The curve where the logit is 0, as an SVG path: a piece of line for each square of the grid that it crosses. */
 function zeroCurve(logits) {
   const point = (row, column) => [30 + (300 * column) / COLUMNS, 310 - 300 * Math.sqrt(0.75) * (1 - row / ROWS)];
   const pieces = [];
   for (let row = 0; row < ROWS; row++) {
     for (let column = 0; column < COLUMNS; column++) {
-      if (!isInside(row + 0.5, column + 0.5)) continue;
       const square = [[row, column], [row, column + 1], [row + 1, column + 1], [row + 1, column]];
       const crossings = square.flatMap((start, i) => {
         const end = square[(i + 1) % 4];
@@ -813,7 +806,7 @@ function mapView(explorer) {
 
 // ---------------------------------------------------------------- the controls
 
-const card = (name, title, content) => element("section", { key: name, class: `card ${name}`, "aria-label": title }, [element("div", { class: "title" }, title), ...content]);
+const card = (name, title, content) => element("div", { key: name, class: `card ${name}`, role: "group", "aria-label": title }, [element("div", { class: "title" }, title), ...content]);
 
 const problem = (explorer, where) => {
   const text = explorer.problems[where] ?? "";
@@ -1045,19 +1038,25 @@ class Explorer {
     this.redraw();
   }
 
-  /** The end of a change: it can be undone, and the kernel is told. Changes of one `kind` in quick succession are one. */
+  /** The end of a change: it can be undone, and the kernel is told. */
   commit(kind = null) {
+    if (this.remember(kind)) this.save();
+    else this.redraw();
+  }
+
+  /** Make the state before the last changes one to come back to; changes of one `kind` in quick succession are one. */
+  remember(kind) {
+    if (JSON.stringify(this.snapshot()) === JSON.stringify(this.saved)) return false;
     const now = performance.now();
-    const continues = kind !== null && kind === this.lastKind && now - this.lastTime < 1000;
-    if (JSON.stringify(this.snapshot()) === JSON.stringify(this.saved)) return this.redraw();
-    if (!continues) this.past.push(this.saved);
-    Object.assign(this, { future: [], lastKind: kind, lastTime: now });
-    this.save();
+    if (kind === null || kind !== this.lastKind || now - this.lastTime > 1000) this.past.push(this.saved);
+    Object.assign(this, { future: [], lastKind: kind, lastTime: now, saved: this.snapshot() });
+    return true;
   }
 
   save() {
-    this.saved = this.snapshot();
+    this.saving = true; // what is set here is told to all who listen, to this explorer as well
     for (const [name, trait] of Object.entries(TRAITS)) this.model.set(trait, this.state[name]);
+    this.saving = false;
     this.model.save_changes();
     this.ask();
     this.speakSoon();
@@ -1068,7 +1067,7 @@ class Explorer {
     if (!from.length) return;
     to.push(this.saved);
     Object.assign(this.state, from.pop());
-    Object.assign(this, { lastKind: null, problems: {} });
+    Object.assign(this, { lastKind: null, problems: {}, saved: this.snapshot() });
     this.save();
   }
   undo = () => this.restore(this.past, this.future);
@@ -1079,14 +1078,11 @@ class Explorer {
     this.commit();
   }
 
-  /** Python has set traits. */
+  /** Python, or another view of the same explorer, has set traits. */
   adopt() {
-    const traits = this.traits();
-    if (JSON.stringify(traits) === JSON.stringify(this.saved)) return;
-    this.past.push(this.saved);
-    this.future = [];
-    Object.assign(this.state, traits);
-    this.saved = this.snapshot();
+    if (this.saving) return;
+    Object.assign(this.state, this.traits());
+    this.remember("traits");
     this.ask();
     this.speakSoon();
     this.redraw();

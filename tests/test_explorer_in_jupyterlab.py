@@ -1,0 +1,310 @@
+"""The explorer in a real JupyterLab, with its kernel; and all notebooks, opened and run there."""
+
+import json
+import random
+from pathlib import Path
+
+import nbformat
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from browser import Lab, jupyterlab, run_all
+from playwright.sync_api import Locator, Page, expect
+from test_explorer_page import middle, overlapping_labels, settle
+
+from toy_transformer.hand_written import build
+from toy_transformer.horizon import shortest_wrong_string
+from toy_transformer.model import ModelConfig
+
+ROOT = Path(__file__).parent.parent
+CELLS = [
+    "from toy_transformer import experiments\nfrom toy_transformer.explorer import explore",
+    "run = experiments.run('walkthrough')[0]\nexplorer = explore(run, ['aac', 'baac', 'ab{100}'])\nexplorer",
+    "other = explore(run)\nother",
+]
+
+
+@pytest.fixture(scope="module")
+def lab(browser, tmp_path_factory) -> Lab:
+    folder = tmp_path_factory.mktemp("notebooks")
+    cells = [nbformat.v4.new_code_cell(source) for source in CELLS]
+    heading = nbformat.v4.new_markdown_cell("# A heading")
+    metadata = {"kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}}
+    for name in ("explorer.ipynb", "restarted.ipynb"):  # each has a kernel of its own
+        nbformat.write(nbformat.v4.new_notebook(cells=[heading, *cells], metadata=metadata), folder / name)
+    with jupyterlab(browser, folder, tmp_path_factory.mktemp("lab")) as lab:
+        yield lab
+
+
+def open_explorers(lab: Lab, name: str) -> Page:
+    page = lab.open(name)
+    page.set_default_timeout(10_000)
+    run_all(page)
+    expect(page.locator(".toy-explorer .cards")).to_have_count(2, timeout=30_000)
+    return page
+
+
+@pytest.fixture(scope="module")
+def opened(lab) -> Page:
+    page = open_explorers(lab, "explorer.ipynb")
+    yield page
+    assert page.errors == []
+    lab.close(page)
+
+
+@pytest.fixture
+def page(opened) -> Page:
+    """The page with both explorers as they began."""
+    execute(
+        opened, "for each in (explorer, other): each.epoch = 0; each.epoch = run.best_epoch; each.length_scaling = 0.0"
+    )
+    execute(opened, "explorer.strings = ['aac', 'baac', 'ab{100}']; other.strings = ['aac', 'baac']")
+    opened.wait_for_timeout(300)
+    return opened
+
+
+@pytest.fixture
+def explorer(page) -> Locator:
+    return page.locator(".toy-explorer").first
+
+
+def execute(page: Page, code: str) -> str:
+    """Run code in the notebook's kernel; give what it prints."""
+    return page.evaluate(
+        """async (code) => {
+            const kernel = jupyterapp.shell.currentWidget.context.sessionContext.session.kernel;
+            const future = kernel.requestExecute({ code });
+            let printed = "";
+            future.onIOPub = ({ header, content }) => {
+                if (header.msg_type === "stream") printed += content.text;
+                if (header.msg_type === "error") printed += content.traceback.join("\\n");
+            };
+            await future.done;
+            return printed;
+        }""",
+        code,
+    )
+
+
+def state(page: Page, name: str = "explorer") -> dict:
+    fields = "dict(weights=e.weights, strings=e.strings, epoch=e.epoch, length_scaling=e.length_scaling)"
+    return json.loads(execute(page, f"import json; e = {name}; print(json.dumps({fields}))"))
+
+
+def quantities(explorer: Locator) -> dict[str, list[float]]:
+    """What the views show, by name, with all digits."""
+    pairs = explorer.locator("[data-name]").evaluate_all("nodes => nodes.map(n => [n.dataset.name, n.dataset.value])")
+    return {name: [float(x) for x in value.split(",")] for name, value in pairs}
+
+
+def expected_quantities(found: dict) -> dict[str, list[float]]:
+    """The same from the model that the kernel has, in float64."""
+    model = build(found["weights"], ModelConfig(length_scaling=found["length_scaling"])).double()
+    trace, letters = model.trace(found["strings"]), model.trace(["abc"])
+    # Equal letters of a string, such as the two a of "aac", are one row of the table of weights.
+    string = found["strings"][0]
+    occurring = [letter for letter in "abc" if letter in string]
+    table = model.trace(["".join(f"{letter}{{{string.count(letter)}}}" for letter in occurring)])
+    expected = {}
+    for i, string in enumerate(found["strings"]):
+        expected[f"logit {string}"] = [trace.output_logits[i]]
+        expected[f"path {string}"] = trace.cls_path[i].flatten().tolist()
+        for head in (0, 1):
+            expected[f"result {head} {string}"] = [trace.attention_values[i, head, 0, 0]]
+    for head in (0, 1):
+        expected[f"query {head}"] = [letters.Q[0, head, 0, 0]]
+        for position, letter in enumerate("abc", start=1):
+            expected[f"key {head} {letter}"] = [letters.K[0, head, position, 0]]
+            expected[f"value {head} {letter}"] = [letters.V[0, head, position, 0]]
+        for position, letter in enumerate(occurring, start=1):
+            expected[f"score {head} {letter}"] = [table.attention_scores[0, head, 0, position]]
+            expected[f"weight {head} {letter}"] = [table.attention_weights[0, head, 0, position]]
+    return {name: [float(x) for x in values] for name, values in expected.items()}
+
+
+def wait_for_horizon(explorer: Locator) -> str:
+    expect(explorer.locator(".horizon")).to_have_attribute("data-current", "true", timeout=10_000)
+    return explorer.locator(".horizon").inner_text()
+
+
+def test_all_views_agree_with_the_model_after_200_edits(page, explorer):
+    rng = random.Random(0)
+    handles = [explorer.locator(f'.handle[data-vector="{name}"]') for name in ("CLS", "a", "b", "c", "W_K.0", "W_V.0")]
+    numbers = explorer.locator("input.number")
+    for edit in range(200):
+        kind = rng.choice(["key", "key", "type", "step", "undo", "drag"])
+        if kind == "key":
+            rng.choice(handles).first.focus()
+            page.keyboard.press(
+                rng.choice(["", "Shift+"]) + rng.choice(["ArrowUp", "ArrowDown", "ArrowLeft", "ArrowRight"])
+            )
+        elif kind == "type":
+            field = numbers.nth(rng.randrange(36))
+            field.fill(f"{rng.uniform(-3, 3):.3f}")
+            field.press("Enter")
+        elif kind == "step":
+            numbers.nth(rng.randrange(36)).press(rng.choice(["ArrowUp", "Shift+ArrowDown"]))
+        elif kind == "undo" and edit % 3 == 0:
+            explorer.get_by_label(rng.choice(["undo", "redo"])).click(force=True)
+        elif kind == "drag":
+            handle = rng.choice(handles[:4]).first
+            handle.scroll_into_view_if_needed()
+            x, y = middle(handle)
+            page.mouse.move(x, y)
+            page.mouse.down()
+            page.mouse.move(x + rng.uniform(-40, 40), y + rng.uniform(-40, 40), steps=3)
+            page.mouse.up()
+    page.wait_for_timeout(300)
+    settle(page)
+    shown, found = quantities(explorer), state(page)
+    expected = expected_quantities(found)
+    assert shown.keys() == expected.keys()
+    for name, values in expected.items():
+        assert shown[name] == pytest.approx(values, rel=1e-6, abs=1e-9), name
+    fields = numbers.evaluate_all("nodes => nodes.map(node => Number(node.dataset.value))")
+    flat = json.loads(
+        execute(page, "import numpy; print([float(x) for m in explorer.weights.values() for x in numpy.ravel(m)])")
+    )
+    assert fields == flat
+    wrong = shortest_wrong_string(build(found["weights"]))
+    assert wrong.string in wait_for_horizon(explorer)
+
+
+def test_positions_are_to_scale(page, explorer):
+    for node in explorer.locator("[data-x]").all():
+        limit = float(node.locator("xpath=ancestor::*[local-name()='svg']").get_attribute("data-limit"))
+        value, x = float(node.get_attribute("data-value")), float(node.get_attribute("data-x"))
+        assert x == pytest.approx(190 + 180 * value / limit) and abs(value) < limit
+
+
+def test_python_and_the_page_tell_each_other(page, explorer):
+    execute(page, "seen = []; explorer.observe(lambda change: seen.append(change.name))")
+    execute(page, "explorer.weights = explorer.weights | {'a': [1.5, -0.5]}; explorer.strings = ['ab', 'c']")
+    expect(explorer.locator(".sentences button").first).to_have_text("ab")
+    assert explorer.locator('input[data-address="a..0"]').input_value() == "1.5000"
+    explorer.locator('.handle[data-vector="b"]').focus()
+    page.keyboard.press("ArrowUp")
+    page.wait_for_timeout(300)
+    assert "weights" in execute(page, "print(seen)")
+    before = execute(page, "print(explorer.weights['b'][1])")
+    explorer.get_by_label("undo").click()
+    page.wait_for_timeout(300)
+    assert float(execute(page, "print(explorer.weights['b'][1])")) == pytest.approx(float(before) - 0.05)
+    execute(page, "explorer.epoch = 3")
+    expect(explorer.locator(".film")).to_contain_text("epoch 3")
+    assert (
+        execute(page, "print((explorer.model.classifier.weight == run.model_at(3).classifier.weight).all().item())")
+        == "True\n"
+    )
+    explorer.get_by_label("epoch").press("ArrowRight")
+    page.wait_for_timeout(300)
+    assert (
+        execute(page, "print(explorer.epoch, explorer.weights == explorer.models['seed 5']['epochs'][4])") == "4 True\n"
+    )
+    explorer.get_by_label("κ =").fill("0.5")
+    assert wait_for_horizon(explorer).startswith("Right on every string")
+    page.wait_for_timeout(300)
+    assert execute(page, "print(explorer.length_scaling, explorer.model.config.length_scaling)") == "0.5 0.5\n"
+    execute(page, "explorer.epoch = run.best_epoch; explorer.length_scaling = 0.5")
+    expect(explorer.locator(".horizon")).to_contain_text("Right on every string of every length")
+
+
+def test_two_explorers_do_not_talk_to_each_other(page, explorer):
+    second = page.locator(".toy-explorer").nth(1)
+    before, shown = state(page, "other"), quantities(second)
+    explorer.get_by_label("1", exact=True).check()
+    assert second.get_by_label("0", exact=True).is_checked()
+    explorer.locator('.handle[data-vector="a"]').focus()
+    page.keyboard.press("Shift+ArrowDown")
+    wait_for_horizon(explorer)
+    page.wait_for_timeout(300)
+    assert state(page, "other") == before and quantities(second) == shown
+    assert "abc{2165}" in wait_for_horizon(second)
+    assert state(page)["weights"] != before["weights"]
+    explorer.get_by_label("0", exact=True).check()
+
+
+def test_the_keyboard_stays_with_the_handle(page, explorer):
+    """JupyterLab would collapse the heading, and hide the cell, at an arrow key that reaches it."""
+    explorer.locator('.handle[data-vector="c"]').focus()
+    for key in ["ArrowLeft", "ArrowUp", "Home", "ArrowRight"]:
+        page.keyboard.press(key)
+    for selector in [".choice input", ".string", "select, .film input", "summary"]:
+        explorer.locator(selector).first.focus()
+        page.keyboard.press("ArrowLeft")
+        page.keyboard.press("d")
+        page.keyboard.press("d")
+    assert page.locator(".jp-Notebook .jp-Cell:visible").count() == 4
+    expect(explorer).to_be_visible()
+
+
+def test_the_horizon_follows_a_drag(page, explorer):
+    """While a hand moves on, the kernel is asked about the latest state only, and its answers arrive."""
+    page.evaluate(
+        """() => {
+            window.sentences = new Set();
+            const horizon = document.querySelector(".toy-explorer .horizon");
+            new MutationObserver(() => window.sentences.add(horizon.textContent))
+                .observe(horizon, { childList: true, characterData: true, subtree: true });
+        }"""
+    )
+    handle = explorer.locator('.handle[data-vector="a"]')
+    handle.scroll_into_view_if_needed()
+    x, y = middle(handle)
+    page.mouse.move(x, y)
+    page.mouse.down()
+    for step in range(60):
+        page.mouse.move(x + step, y + step)
+        settle(page)
+    seen = page.evaluate("() => window.sentences.size")
+    page.mouse.up()
+    assert seen >= 5
+    wrong = shortest_wrong_string(build(state(page)["weights"]))
+    assert wrong.string in wait_for_horizon(explorer)
+
+
+def test_axe_finds_nothing(page):
+    page.locator("summary").first.click()
+    found = Axe().run(page, context=".toy-explorer").response["violations"]
+    assert [(v["id"], [node["html"][:200] for node in v["nodes"]]) for v in found] == []
+    page.locator("summary").first.click()
+
+
+def test_dark_and_narrow(page, explorer):
+    page.evaluate("() => jupyterapp.commands.execute('apputils:change-theme', { theme: 'JupyterLab Dark' })")
+    page.wait_for_function("() => document.body.dataset.jpThemeLight === 'false'")
+    settle(page)
+    assert explorer.evaluate("node => getComputedStyle(node).colorScheme") == "dark"
+    assert Axe().run(page, context=".toy-explorer").response["violations"] == []
+    explorer.evaluate("node => { node.style.width = '400px'; }")
+    settle(page)
+    assert overlapping_labels(page) == []
+    assert explorer.evaluate("node => node.scrollWidth <= 400")
+    explorer.evaluate("node => { node.style.width = ''; }")
+    page.evaluate("() => jupyterapp.commands.execute('apputils:change-theme', { theme: 'JupyterLab Light' })")
+    page.wait_for_function("() => document.body.dataset.jpThemeLight === 'true'")
+
+
+def test_a_kernel_that_was_restarted_or_is_dead(lab):
+    page = open_explorers(lab, "restarted.ipynb")
+    explorer = page.locator(".toy-explorer").first
+    wait_for_horizon(explorer)
+    page.evaluate("() => jupyterapp.shell.currentWidget.context.sessionContext.session.kernel.restart()")
+    page.wait_for_timeout(1000)
+    before = quantities(explorer)
+    explorer.locator('.handle[data-vector="a"]').focus()
+    page.keyboard.press("Shift+ArrowDown")
+    expect(explorer.locator(".horizon")).to_contain_text("does not answer", timeout=10_000)
+    assert quantities(explorer) != before
+    run_all(page)
+    expect(page.locator(".toy-explorer .cards")).to_have_count(2, timeout=30_000)
+    explorer.locator('.handle[data-vector="a"]').focus()
+    page.keyboard.press("ArrowDown")
+    assert "Right" in wait_for_horizon(explorer)
+    page.evaluate("() => jupyterapp.shell.currentWidget.context.sessionContext.shutdown()")
+    page.wait_for_timeout(500)
+    before = quantities(explorer)
+    explorer.locator('.handle[data-vector="a"]').focus()
+    page.keyboard.press("Shift+ArrowDown")
+    expect(explorer.locator(".horizon")).to_contain_text("does not answer", timeout=10_000)
+    assert quantities(explorer) != before
+    page.context.close()
