@@ -34,6 +34,7 @@ test: $(VENV)/test-installed
 
 bench: $(VENV)/test-installed
 	$(BIN)/python tests/bench.py
+	$(BIN)/python tests/bench_explorer.py
 
 notebooks: $(VENV)/test-installed
 	$(BIN)/python tests/execute_notebooks.py notebooks/*.ipynb

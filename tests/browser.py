@@ -98,6 +98,8 @@ def jupyterlab(browser: Browser, folder: Path, elsewhere: Path) -> Iterator[Lab]
     for path, values in {
         "apputils-extension/notification.jupyterlab-settings": {"fetchNews": "false", "checkForUpdates": False},
         "docmanager-extension/plugin.jupyterlab-settings": {"autosave": False},
+        # Cells out of sight are in the page as well.
+        "notebook-extension/tracker.jupyterlab-settings": {"windowingMode": "none"},
     }.items():
         (settings / path).parent.mkdir(parents=True)
         (settings / path).write_text(json.dumps(values))

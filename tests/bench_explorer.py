@@ -1,0 +1,143 @@
+"""How fast the explorer follows the hand in a real JupyterLab, beside `interact` with the same pictures."""
+
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+
+import nbformat
+from browser import Lab, jupyterlab, launch, run_all
+from playwright.sync_api import Page
+
+CELLS = [
+    "%matplotlib inline\n"
+    "from toy_transformer import experiments, views\n"
+    "from toy_transformer.explorer import explore\n"
+    "from toy_transformer.hand_written import build, numbers_of\n"
+    "from ipywidgets import interact\n"
+    "run = experiments.run('walkthrough')[0]",
+    "explore(run)",
+    "def draw(x=(-3.0, 3.0, 0.05)):\n"
+    "    numbers = numbers_of(run.model)\n"
+    "    return views.draw_panels({'model': build(numbers | {'a': [x, numbers['a'][1]]})}, ['aac', 'baac'],\n"
+    "                             ['embeddings', 'heads', 'path', 'map'])\n"
+    "interact(draw);",
+]
+STEPS, DRAGS = 60, 3
+EXPLORER = ("explorer: six views, all numbers", '.handle[data-vector="a"]', '.handle[data-vector="a"]', ".toy-explorer")
+INTERACT = ("interact, inline matplotlib", ".noUi-handle", ".jp-OutputArea-output img", ".widget-slider")
+
+MEASURE = """([picture, root]) => {
+    const signature = () => document.querySelector(picture)?.src ?? document.querySelector(picture)?.outerHTML;
+    const measured = window.measured = { delays: [], changes: 0, asked: null, last: null, changedAt: null };
+    for (const type of ["keydown", "pointermove"]) {
+        document.querySelector(root).ownerDocument.addEventListener(type, (event) => {
+            measured.asked ??= event.timeStamp;
+            measured.last = event.timeStamp;
+        }, true);
+    }
+    let old = signature();
+    const channel = new MessageChannel(); // its message comes after the frame has been drawn
+    channel.port1.onmessage = () => {
+        const now = signature();
+        if (now === old) return;
+        old = now;
+        measured.changes += 1;
+        measured.changedAt = performance.now();
+        if (measured.asked !== null) measured.delays.push(measured.changedAt - measured.asked);
+        measured.asked = null;
+    };
+    const frame = () => { channel.port2.postMessage(null); requestAnimationFrame(frame); };
+    requestAnimationFrame(frame);
+}"""
+
+
+def bench(page: Page, name: str, handle: str, picture: str, root: str) -> None:
+    page.locator(handle).first.scroll_into_view_if_needed()
+    page.evaluate(MEASURE, [picture, root])
+    delays = sorted(step(page, handle) for _ in range(STEPS))
+    rates, lags = zip(*(drag(page, handle) for _ in range(DRAGS)), strict=True)
+    print(
+        f"{name:34} median {median(delays):4.0f} ms, 95th percentile {delays[int(0.95 * STEPS)]:4.0f} ms, "
+        f"{median(rates):3.0f} frames a second in a drag, {median(lags):4.0f} ms behind its end",
+        flush=True,
+    )
+
+
+def step(page: Page, handle: str) -> float:
+    """Milliseconds from a key to the frame with the new picture."""
+    page.locator(handle).first.focus()
+    page.evaluate("() => { measured.delays = []; measured.asked = null; }")
+    page.keyboard.press("ArrowRight")
+    page.wait_for_function("() => measured.delays.length", timeout=10_000)
+    page.wait_for_timeout(60)
+    return page.evaluate("() => measured.delays[0]")
+
+
+def drag(page: Page, handle: str) -> tuple[float, float]:
+    """Pictures a second while the pointer moves, and milliseconds until the last one."""
+    box = page.locator(handle).first.bounding_box()
+    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    page.mouse.move(x, y)
+    page.mouse.down()
+    page.evaluate("() => { measured.changes = 0; measured.start = performance.now(); }")
+    for i in range(150):
+        page.mouse.move(x + (i if i < 75 else 150 - i) * (1 if x < 600 else -1), y)
+        page.evaluate("() => new Promise(requestAnimationFrame)")
+    rate = page.evaluate("() => 1000 * measured.changes / (performance.now() - measured.start)")
+    page.wait_for_timeout(1500)
+    lag = page.evaluate("() => Math.max(0, measured.changedAt - measured.last)")
+    page.mouse.up()
+    page.wait_for_timeout(500)
+    return rate, lag
+
+
+def horizon_behind(page: Page) -> list[float]:
+    """Milliseconds from a key to the horizon of what it has changed, from the kernel."""
+    delays = []
+    for _ in range(STEPS):
+        page.locator(EXPLORER[1]).first.focus()
+        delays.append(
+            page.evaluate(
+                """() => new Promise((done) => {
+                    const horizon = document.querySelector(".toy-explorer .horizon");
+                    const handle = document.querySelector('.handle[data-vector="a"]');
+                    const start = performance.now();
+                    handle.dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowUp", bubbles: true }));
+                    let left = false;
+                    const look = () => {
+                        left ||= horizon.dataset.current === "false";
+                        if (left && horizon.dataset.current === "true") done(performance.now() - start);
+                        else requestAnimationFrame(look);
+                    };
+                    requestAnimationFrame(look);
+                })"""
+            )
+        )
+    return sorted(delays)
+
+
+def main(report: Callable[[str], None] = print) -> None:
+    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as elsewhere, launch() as browser:
+        metadata = {"kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}}
+        cells = [nbformat.v4.new_code_cell(source) for source in CELLS]
+        nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata=metadata), Path(folder) / "bench.ipynb")
+        with jupyterlab(browser, Path(folder), Path(elsewhere)) as lab:
+            page = open_bench(lab)
+            bench(page, *EXPLORER)
+            delays = horizon_behind(page)
+            report(f"horizon behind the hand: median {median(delays):.0f} ms, 95th percentile {delays[57]:.0f} ms")
+            bench(page, *INTERACT)
+
+
+def open_bench(lab: Lab) -> Page:
+    page = lab.open("bench.ipynb")
+    run_all(page)
+    page.wait_for_selector(".toy-explorer .cards")
+    page.wait_for_selector(".jp-OutputArea-output img")
+    page.wait_for_timeout(1000)
+    return page
+
+
+if __name__ == "__main__":
+    main()
