@@ -12,7 +12,7 @@ from pathlib import Path
 
 import chromium
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 FLAGS = [
     "--no-sandbox",
@@ -33,6 +33,9 @@ FOLDERS = (
     "IPYTHONDIR",
     "MPLCONFIGDIR",
 )
+
+# Two cores may be busy with other tests.
+expect.set_options(timeout=10_000)
 
 
 @pytest.fixture(scope="session")

@@ -58,7 +58,7 @@ def page(opened) -> Page:
         opened, "for each in (explorer, other): each.epoch = 0; each.epoch = run.best_epoch; each.length_scaling = 0.0"
     )
     execute(opened, "explorer.strings = ['aac', 'baac', 'ab{100}']; other.strings = ['aac', 'baac']")
-    opened.wait_for_timeout(300)
+    in_step(opened)
     return opened
 
 
@@ -83,6 +83,23 @@ def execute(page: Page, code: str) -> str:
         }""",
         code,
     )
+
+
+def in_step(page: Page) -> None:
+    """Wait until the kernel has what both explorers show: their numbers, epoch and κ."""
+    fields = "[float(x) for m in e.weights.values() for x in numpy.ravel(m)] + [e.epoch, e.length_scaling]"
+    code = f"import json, numpy; print(json.dumps([{fields} for e in (explorer, other)]))"
+    read = """roots => roots.map((root) => [
+        ...[...root.querySelectorAll("input.number")].map((node) => Number(node.dataset.value)),
+        ...[...root.querySelectorAll(".controls input[type=range]")].map((node) => Number(node.value)),
+    ])"""
+    for _ in range(100):
+        settle(page)
+        kernel, shown = json.loads(execute(page, code)), page.locator(".toy-explorer").evaluate_all(read)
+        if kernel == shown:
+            return
+        page.wait_for_timeout(100)
+    assert kernel == shown
 
 
 def state(page: Page, name: str = "explorer") -> dict:
@@ -153,7 +170,7 @@ def test_all_views_agree_with_the_model_after_200_edits(page, explorer):
             page.mouse.down()
             page.mouse.move(x + rng.uniform(-40, 40), y + rng.uniform(-40, 40), steps=3)
             page.mouse.up()
-    page.wait_for_timeout(300)
+    in_step(page)
     settle(page)
     shown, found = quantities(explorer), state(page)
     expected = expected_quantities(found)
@@ -183,11 +200,11 @@ def test_python_and_the_page_tell_each_other(page, explorer):
     assert explorer.locator('input[data-address="a..0"]').input_value() == "1.5000"
     explorer.locator('.handle[data-vector="b"]').focus()
     page.keyboard.press("ArrowUp")
-    page.wait_for_timeout(300)
+    in_step(page)
     assert "weights" in execute(page, "print(seen)")
     before = execute(page, "print(explorer.weights['b'][1])")
     explorer.get_by_label("undo").click()
-    page.wait_for_timeout(300)
+    in_step(page)
     assert float(execute(page, "print(explorer.weights['b'][1])")) == pytest.approx(float(before) - 0.05)
     execute(page, "explorer.epoch = 3")
     expect(explorer.locator(".film")).to_contain_text("epoch 3")
@@ -196,13 +213,13 @@ def test_python_and_the_page_tell_each_other(page, explorer):
         == "True\n"
     )
     explorer.get_by_label("epoch").press("ArrowRight")
-    page.wait_for_timeout(300)
+    in_step(page)
     assert (
         execute(page, "print(explorer.epoch, explorer.weights == explorer.models['seed 5']['epochs'][4])") == "4 True\n"
     )
     explorer.get_by_label("κ =").fill("0.5")
     assert wait_for_horizon(explorer).startswith("Right on every string")
-    page.wait_for_timeout(300)
+    in_step(page)
     assert execute(page, "print(explorer.length_scaling, explorer.model.config.length_scaling)") == "0.5 0.5\n"
     execute(page, "explorer.epoch = run.best_epoch; explorer.length_scaling = 0.5")
     expect(explorer.locator(".horizon")).to_contain_text("Right on every string of every length")
@@ -216,7 +233,7 @@ def test_two_explorers_do_not_talk_to_each_other(page, explorer):
     explorer.locator('.handle[data-vector="a"]').focus()
     page.keyboard.press("Shift+ArrowDown")
     wait_for_horizon(explorer)
-    page.wait_for_timeout(300)
+    in_step(page)
     assert state(page, "other") == before and quantities(second) == shown
     assert "abc{2165}" in wait_for_horizon(second)
     assert state(page)["weights"] != before["weights"]

@@ -39,7 +39,7 @@ def open_page(browser, tmp_path):
         path = tmp_path / f"explorer-{len(contexts)}.html"
         explorer.to_html(path)
         contexts.append(browser.new_context(viewport=dict(width=width, height=900), color_scheme=scheme, offline=True))
-        contexts[-1].set_default_timeout(5000)
+        contexts[-1].set_default_timeout(15_000)
         page = contexts[-1].new_page()
         seen.append((watch(page), requests := []))
         page.on("request", lambda request: requests.append(request.url))
@@ -390,7 +390,7 @@ def test_the_verdict_is_told_once_the_hand_rests(page):
     for _ in range(5):
         page.keyboard.press("ArrowUp")
     assert status.inner_text() == ""
-    expect(status).to_contain_text("aac logit", timeout=3000)
+    expect(status).to_contain_text("aac logit", timeout=10_000)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
