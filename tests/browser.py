@@ -38,8 +38,9 @@ FOLDERS = (
 expect.set_options(timeout=10_000)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
+    """For one file of tests: Playwright's event loop would be in the way of others in the same process."""
     with launch() as browser:
         yield browser
 
