@@ -132,13 +132,14 @@ class Explorer(WithPicture, anywidget.AnyWidget):
         self.horizon = find_horizon(self.model)
 
     def _go_to_epoch(self, change: traitlets.Bunch) -> None:
-        """Python has set another model or epoch: its weights follow."""
+        """Python has set another model or epoch: its weights follow. No epoch is the best one."""
         if self._follows_the_page:
             return
         history = self.models[self.model_name]
         if change.name == "model_name":
             self.epoch = history["best_epoch"]
-        self.weights = history["epochs"][self.epoch or 0]
+        epoch = history["best_epoch"] if self.epoch is None else self.epoch
+        self.weights = history["epochs"][epoch or 0]
 
     @traitlets.validate("weights")
     def _check_weights(self, proposal: traitlets.Bunch) -> dict:

@@ -1,0 +1,129 @@
+"""The explorer's Python side, without a browser."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from toy_transformer import plots
+from toy_transformer.explorer import VIEWS, Explorer, SideBySide, explore, find_horizon
+from toy_transformer.hand_written import EXACT, build, numbers_of
+from toy_transformer.horizon import Unfinished, shortest_wrong_string
+from toy_transformer.model import ModelConfig, Transformer
+from toy_transformer.task import Task
+
+
+@pytest.fixture
+def explorer(walkthrough) -> Explorer:
+    return explore(walkthrough)
+
+
+def test_the_model_is_an_ordinary_one(explorer, walkthrough):
+    trace, expected = explorer.model.trace(["baac"]), walkthrough.model.trace(["baac"])
+    assert torch.equal(trace.output_logits, expected.output_logits)
+    explorer.weights = explorer.weights | {"a": [1, 2]}
+    assert explorer.model.embedding.weight[2].tolist() == [1, 2]
+    assert explorer.weights["a"] == [1.0, 2.0]
+
+
+def test_traits_follow_each_other(explorer, walkthrough):
+    explorer.epoch = 2
+    assert explorer.weights == numbers_of(walkthrough.model_at(2))
+    wrong = shortest_wrong_string(walkthrough.model_at(2))
+    assert explorer.horizon["wrong"]["string"] == wrong.string
+    assert f"up to {wrong.length - 1:,} letters" in explorer.horizon["sentence"]
+    explorer.epoch = None
+    assert explorer.weights == numbers_of(walkthrough.model)
+    explorer.set_state({"epoch": 3, "weights": explorer.weights | {"b": [0, 0]}})
+    assert explorer.epoch == 3 and explorer.weights["b"] == [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("trait", "value", "reason"),
+    [
+        ("weights", {}, "expected the names"),
+        ("weights", EXACT | {"a": [1, math.nan]}, "expected finite numbers"),
+        ("weights", EXACT | {"a": [1, 2, 3]}, "expected finite numbers of shape"),
+        ("weights", EXACT | {"a": [1, 2000]}, "up to 1,000"),
+        ("strings", ["abd"], "expected one of the letters"),
+        ("strings", [], "found the end"),
+        ("strings", [f"a{{{10**16}}}"], "counts up to"),
+        ("epoch", 99, "has the epochs 0 to"),
+        ("model_name", "seed 9", "expected one of seed 5"),
+        ("length_scaling", -1.0, "expected from 0"),
+    ],
+)
+def test_bad_values_are_refused_and_the_state_stays(explorer, trait, value, reason):
+    before = getattr(explorer, trait)
+    with pytest.raises(ValueError, match=reason):
+        setattr(explorer, trait, value)
+    assert getattr(explorer, trait) == before
+
+
+@pytest.mark.parametrize(
+    ("models", "views", "reason"),
+    [
+        ({}, None, "expected a model"),
+        ({"x": 5}, None, "x: expected a Transformer"),
+        ({"x": Transformer(), "y": Transformer(ModelConfig(hidden_size=3))}, None, "of different configurations"),
+        ({"x": Transformer(ModelConfig(norm="rms"))}, None, "without norm"),
+        ({"x": Transformer(ModelConfig(attention_head_size=2))}, None, "heads of size 1"),
+        ({"x": Transformer(ModelConfig(Task("abcd", "ab")))}, None, "the explorer takes"),
+        ({"x": Transformer()}, ["planes"], "expected some of embeddings"),
+        ({"x": Transformer(ModelConfig(hidden_size=3))}, ["path"], "'path' needs embeddings of two numbers"),
+        ({"x": Transformer(ModelConfig(feed_forward_size=3))}, ["numbers"], "'numbers' needs the sizes"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(models, views, reason):
+    with pytest.raises(ValueError, match=reason):
+        explore(models, views=views)
+
+
+def test_other_sizes_have_the_views_that_make_sense():
+    assert explore(Transformer()).views == list(VIEWS)
+    wide = explore(Transformer(ModelConfig(hidden_size=16)))
+    assert not wide.editable and {"embeddings", "path", "numbers"}.isdisjoint(wide.views)
+
+
+def test_sentences_on_the_horizon(walkthrough):
+    sentence = find_horizon(walkthrough.model.with_length_scaling(0.5))["sentence"]
+    assert sentence.startswith("Right on every string of every length: from 8 letters on proved")
+    assert "Not decided" in find_horizon(build(EXACT))["sentence"]
+    assert find_horizon(build(EXACT | {"W_out": [[0, 0], [0, 0]]}))["sentence"].startswith("Not decided")
+    assert "the shortest wrong one is abc{2165}" in find_horizon(walkthrough.model)["sentence"]
+    always_yes = build(EXACT | {"CLS": [5, 5], "W_O": [[0, 0], [0, 0]], "classifier": [[1, 1]]})
+    assert find_horizon(always_yes)["sentence"].startswith("Wrong from the first letter on")
+
+
+def test_a_search_that_is_stopped_says_how_far_it_came(walkthrough):
+    shortest = shortest_wrong_string(walkthrough.model).length
+    lengths = []
+    for max_boxes in (40, 100, 200):
+        with pytest.raises(Unfinished) as stopped:
+            shortest_wrong_string(walkthrough.model, max_boxes=max_boxes)
+        lengths.append(stopped.value.right_up_to)
+    assert 0 < lengths[0] < lengths[1] < lengths[2] < shortest
+
+
+def test_a_saved_notebook_shows_a_picture_and_the_verdict(explorer):
+    data, metadata = explorer._repr_mimebundle_()
+    assert data["text/plain"] == metadata["image/png"]["alt"] == repr(explorer)
+    assert "aac: logit -8.29, no, right. baac: logit 10.96, yes, right. Right on every string up to 2,166" in repr(
+        explorer
+    )
+    assert len(data["image/png"]) > 10_000
+
+
+def test_explorers_side_by_side(walkthrough, generalization_errors):
+    both = SideBySide({"good": explore(walkthrough), "bad": explore(generalization_errors)})
+    words = repr(both)
+    assert "good: aac: logit -8.29" in words and "bad: aac" in words
+
+
+def test_colours_are_those_of_the_static_pictures(explorer):
+    for name, (color, _) in plots.TOKEN_STYLES.items():
+        assert name == "PAD" or f"--{name}: light-dark({color.lower()}," in explorer._css
+    for head, color in enumerate(plots.HEAD_COLORS):
+        assert f"--head{head}: light-dark({color.lower()}," in explorer._css
+    assert np.shape(explorer.palette) == (65, 3)
