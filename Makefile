@@ -39,8 +39,9 @@ bench: $(VENV)/test-installed
 notebooks: $(VENV)/test-installed
 	$(BIN)/python tests/execute_notebooks.py notebooks/*.ipynb
 
-figures: $(VENV)/installed
+figures: $(VENV)/test-installed
 	MPLBACKEND=agg $(BIN)/python -m toy_transformer.figures figures
+	$(BIN)/python tests/photograph.py
 
 $(VENV)/installed: requirements.txt pyproject.toml
 	$(PYTHON) -m venv $(VENV)

@@ -275,6 +275,7 @@ def test_the_horizon_follows_a_drag(page, explorer):
     seen = page.evaluate("() => window.sentences.size")
     page.mouse.up()
     assert seen >= 5
+    in_step(page)
     wrong = shortest_wrong_string(build(state(page)["weights"]))
     assert wrong.string in wait_for_horizon(explorer)
 

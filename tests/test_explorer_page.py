@@ -1,5 +1,6 @@
 """The explorer as a page of its own, in a real browser with the network off."""
 
+import json
 import math
 import re
 from itertools import combinations
@@ -10,9 +11,11 @@ import pytest
 import torch
 from axe_playwright_python.sync_playwright import Axe
 from browser import watch
+from photograph import PAGE, PICTURE, digest_of_page
+from PIL import Image
 from playwright.sync_api import Page, expect
 
-from toy_transformer import experiments
+from toy_transformer import experiments, figures
 from toy_transformer.explorer import Explorer, explore
 from toy_transformer.hand_written import build, numbers_of
 from toy_transformer.model import ModelConfig, Transformer, from_counts
@@ -35,9 +38,10 @@ def open_page(browser, tmp_path):
     """Opens an explorer's page and gives it; at the end no error and no request to a network has been seen."""
     contexts, seen = [], []
 
-    def open_it(explorer: Explorer, width: int = 1180, scheme: str = "light") -> Page:
-        path = tmp_path / f"explorer-{len(contexts)}.html"
-        explorer.to_html(path)
+    def open_it(explorer: Explorer | Path, width: int = 1180, scheme: str = "light") -> Page:
+        path = explorer
+        if isinstance(explorer, Explorer):
+            explorer.to_html(path := tmp_path / f"explorer-{len(contexts)}.html")
         contexts.append(browser.new_context(viewport=dict(width=width, height=900), color_scheme=scheme, offline=True))
         contexts[-1].set_default_timeout(15_000)
         page = contexts[-1].new_page()
@@ -81,8 +85,11 @@ def test_trace_is_that_of_the_model(browser):
     found = page.evaluate(
         """async ([source, cases]) => {
             const url = URL.createObjectURL(new Blob([source], { type: "text/javascript" }));
-            const { trace } = await import(url);
-            return cases.map((each) => trace(...each));
+            const { trace, project } = await import(url);
+            return cases.map(([weights, ...rest]) => {
+                const traced = trace(weights, ...rest);
+                return { ...traced, heads: project(weights).map((head, i) => ({ ...head, ...traced.heads[i] })) };
+            });
         }""",
         [MODULE.read_text(), cases],
     )
@@ -448,3 +455,47 @@ def test_other_sizes_can_be_looked_at_only(open_page, config):
     assert page.locator(".handle").count() == page.locator("input.number").count() == 0
     assert page.locator(".strip").count() == config.num_attention_heads
     assert page.locator(".map canvas").count() == 1
+
+
+# ---------------------------------------------------------------- the page and the picture of `figures/`
+
+
+def split_page(page: str) -> tuple[str, dict]:
+    """A page without its state, and its state."""
+    before, source, after = re.split('(?<=id="source">)(.*)(?=</script>\n<script)', page, maxsplit=1)
+    parts = json.loads(source)
+    return before + parts["module"] + after, parts["state"]
+
+
+def test_the_committed_page_is_up_to_date(tmp_path):
+    """`make figures` would write the same page; weights may drift in the last bits from processor to processor."""
+    figures.PAGES[PAGE.name]().to_html(tmp_path / PAGE.name)
+    committed, committed_state = split_page(PAGE.read_text(encoding="utf-8"))
+    fresh, fresh_state = split_page((tmp_path / PAGE.name).read_text(encoding="utf-8"))
+    assert committed == fresh
+    for state in (committed_state, fresh_state):
+        state["numbers"] = [state.pop("weights"), *(model.pop("epochs") for model in state["models"].values())]
+    numbers = [numbers_in(state.pop("numbers")) for state in (committed_state, fresh_state)]
+    assert len(numbers[0]) == 36 * 10
+    np.testing.assert_allclose(*numbers, atol=1e-3)
+    assert committed_state == fresh_state
+
+
+def numbers_in(nested: object) -> list[float]:
+    if isinstance(nested, dict | list):
+        return [x for part in (nested.values() if isinstance(nested, dict) else nested) for x in numbers_in(part)]
+    return [nested]
+
+
+def test_the_committed_picture_shows_the_committed_page():
+    assert Image.open(PICTURE).text["page"] == digest_of_page()
+
+
+def test_the_committed_page_opens_offline(open_page):
+    page = open_page(PAGE)
+    before = fields(page)
+    handle(page, "a").focus()
+    page.keyboard.press("ArrowRight")
+    assert changed(before, fields(page)).keys() == {"a..0"}
+    expect(page.locator(".card")).to_have_count(6)
+    expect(page.locator(".sentences li")).to_have_count(3)

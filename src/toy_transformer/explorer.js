@@ -14,6 +14,7 @@ function dot(x, y) {
   for (let i = 0; i < x.length; i++) sum += x[i] * y[i];
   return sum;
 }
+const total = (x) => x.reduce((sum, number) => sum + number, 0);
 const times = (matrix, x) => matrix.map((row) => dot(row, x));
 const plus = (x, y) => x.map((number, i) => number + y[i]);
 
@@ -38,21 +39,26 @@ export function project(weights) {
   }));
 }
 
-function attend({ query, keys, values }, multiplicities, factor) {
-  const scores = keys.map((key, i) => factor * query * key + Math.log(multiplicities[i]));
-  const highest = Math.max(...scores);
-  const exponentials = scores.map((score) => Math.exp(score - highest));
-  const sum = exponentials.reduce((x, y) => x + y);
-  const attentionWeights = exponentials.map((x) => x / sum);
+/** Loops, not `map`: the map of all strings asks for this about a thousand times in each frame. */
+function attend({ query, keys, values }, logMultiplicities, factor) {
+  const scores = new Array(keys.length);
+  const attentionWeights = new Array(keys.length);
+  let highest = -Infinity;
+  for (let i = 0; i < keys.length; i++) {
+    scores[i] = factor * query * keys[i] + logMultiplicities[i];
+    if (scores[i] > highest) highest = scores[i];
+  }
+  let sum = 0;
+  for (let i = 0; i < keys.length; i++) sum += attentionWeights[i] = Math.exp(scores[i] - highest);
+  for (let i = 0; i < keys.length; i++) attentionWeights[i] /= sum;
   return { scores, attentionWeights, result: dot(attentionWeights, values) };
 }
 
 /** The forward pass for letter counts, or shares, as `model.py` has it, for heads of size 1 and no norm. */
 export function trace(weights, counts, { lengthScaling = 0, attendCls = false } = {}, projected = project(weights)) {
-  const length = counts.reduce((x, y) => x + y);
-  const factor = Math.max(1, lengthScaling * Math.log(length));
-  const multiplicities = [attendCls ? 1 : 0, ...counts];
-  const heads = projected.map((head) => ({ ...head, ...attend(head, multiplicities, factor) }));
+  const factor = lengthScaling > 0 ? Math.max(1, lengthScaling * Math.log(total(counts))) : 1;
+  const logMultiplicities = [attendCls ? 0 : -Infinity, ...counts.map(Math.log)];
+  const heads = projected.map((head) => attend(head, logMultiplicities, factor));
   const attentionOutput = times(weights.W_O, heads.map((head) => head.result));
   const afterAttention = plus(weights.CLS, attentionOutput);
   const feedForward = times(weights.W_out, times(weights.W_in, afterAttention).map(gelu));
@@ -80,7 +86,7 @@ export function parse(string) {
     counts[LETTERS.indexOf(span[1])] += span[2] ? Number(span[2]) : 1;
     position += span[0].length;
   }
-  if (counts.reduce((x, y) => x + y) > MAX_LENGTH) throw new Error(`“${brief(string)}” is longer than 10^15 letters`);
+  if (total(counts) > MAX_LENGTH) throw new Error(`“${brief(string)}” is longer than 10^15 letters`);
   return counts;
 }
 
@@ -178,9 +184,10 @@ function update(parent, descriptions) {
 }
 
 function setAttributes(node, old, wanted) {
-  for (const name of Object.keys(old)) if (!(name in wanted)) node.removeAttribute(name);
-  for (const [name, value] of Object.entries(wanted)) {
-    if (name.startsWith("on")) node[name] = value;
+  for (const name in old) if (!(name in wanted)) node.removeAttribute(name);
+  for (const name in wanted) {
+    const value = wanted[name];
+    if (name.startsWith("on")) node[name] ??= (event) => node.description.attributes[name](event);
     else if (name === "checked") node.checked = value;
     else if (name !== "key" && name !== "value" && old[name] !== value) node.setAttribute(name, value);
   }
@@ -229,7 +236,7 @@ const mean = ({ sum, size }) => sum / size;
 /** Write labels beside their points, each at the first of several places that nothing else covers, lines if need be. */
 function placeLabels(labels, { width, height }, taken = [], lines = []) {
   const boxes = labels.map(({ x, y }) => [x - 7, y - 7, x + 7, y + 7]).concat(taken);
-  const dots = lines.flatMap(dotsAlong);
+  const dots = lines.flatMap(dotsAlong).filter(([x, y]) => x > 0 && x < width && y > 0 && y < height);
   return labels.map(({ x, y, text, attributes }) => {
     const w = 7.7 * text.length + 2;
     const around = [12, 24, 38].flatMap((far) => [
@@ -410,12 +417,14 @@ function embeddingsView(explorer) {
   const names = [...arrows, ...VOCABULARY];
   const lines = arrows.map((name) => [scale.at([0, 0]), scale.at(valueOf(weights, explorer.vectors[name]))]);
   const row = weights[projection][head];
+  const axis = axisAlong(scale, row);
+  if (axis) lines.push(axis);
   const tokens = projection === "W_Q" ? ["CLS"] : LETTERS;
   const products = tokens.map((token) => `${token} ${show(dot(row, weights[token]))}`).join(", ");
   const called = { W_Q: "query", W_K: "keys", W_V: "values" };
   return card("embeddings", "Embeddings, and what a head makes of them", [
     drawPlane(explorer, names, scale, `plane of the embeddings, with the arrows of head ${head}`, [
-      element("g", { key: "projection" }, drawProjection(scale, row, tokens.map((token) => weights[token]), `head${head % 2}`)),
+      element("g", { key: "projection" }, drawProjection(scale, row, axis, tokens.map((token) => weights[token]), `head${head % 2}`)),
     ], labelsOf(explorer, scale, names), lines),
     choice(explorer, "head", Object.keys(weights.W_Q), String(head), "head", (value) => ({ head: Number(value) })),
     choice(explorer, "projection onto", ["W_Q", "W_K", "W_V"], projection, "projection", (value) => ({ projection: value })),
@@ -423,15 +432,20 @@ function embeddingsView(explorer) {
   ]);
 }
 
-/** The axis along a row of a map, and each point's foot on it. */
-function drawProjection(scale, row, points, kind) {
+/** The ends of the axis along a row of a map, outside the picture. */
+function axisAlong(scale, row) {
   const length = Math.hypot(...row);
-  if (length < 1e-6) return [];
-  const along = row.map((x) => x / length);
-  const far = 2 * (scale.side + Math.hypot(...scale.corner));
-  const ends = [far, -far].map((distance) => scale.at(along.map((x) => distance * x)));
+  if (length < 1e-6) return null;
+  const far = (scale.side + Math.hypot(...scale.corner)) / length;
+  return [far, -far].map((times) => scale.at(row.map((x) => times * x)));
+}
+
+/** That axis, and each point's foot on it. */
+function drawProjection(scale, row, axis, points, kind) {
+  if (!axis) return [];
+  const along = row.map((x) => x / Math.hypot(...row));
   return [
-    element("line", { x1: ends[0][0], y1: ends[0][1], x2: ends[1][0], y2: ends[1][1], class: `projection ${kind}` }),
+    element("line", { x1: axis[0][0], y1: axis[0][1], x2: axis[1][0], y2: axis[1][1], class: `projection ${kind}` }),
     ...points.flatMap((point) => {
       const [x1, y1] = scale.at(point);
       const [x2, y2] = scale.at(along.map((x) => x * dot(along, point)));
@@ -650,7 +664,7 @@ function verdictView(explorer) {
     const lights = explorer.lights(`string:${string}`);
     return element("li", { key: string, ...lights, "data-name": `logit ${string}`, "data-value": logit }, [
       element("button", { type: "button", class: "string", "data-lm-suppress-shortcuts": "true", "aria-pressed": String(i === explorer.derived.chosen), onclick: () => explorer.choose({ chosen: string }) }, brief(string)),
-      element("span", {}, ` logit ${show(logit)}: ${logit > 0 ? "yes" : "no"}, `),
+      element("span", {}, ` logit ${show(logit, Math.abs(logit) < 0.005 ? 4 : 2)}: ${logit > 0 ? "yes" : "no"}, `),
       element("strong", { class: right ? "right" : "wrong" }, right ? "✓ right" : "✗ wrong"),
     ]);
   });
@@ -666,8 +680,8 @@ function verdictView(explorer) {
 
 const CORNERS = [[30, 310], [330, 310], [180, 310 - 300 * Math.sqrt(0.75)]];
 const MAP = { width: 360, height: 340 };
-const COLUMNS = 60;
-const ROWS = 52;
+const COLUMNS = 40;
+const ROWS = 35;
 const LEAST_SHARE = 0.003;
 const GREATEST_LOGIT = 12;
 
@@ -675,7 +689,7 @@ const placeOnMap = (shares) => [0, 1].map((axis) => dot(shares, CORNERS.map((cor
 
 /** Strings of two letters stand beside the triangle: they are others than those with a little of the third. */
 function placeOfCounts(counts) {
-  const length = counts.reduce((x, y) => x + y);
+  const length = total(counts);
   const [x, y] = placeOnMap(counts.map((n) => n / length));
   const missing = counts.map((n, i) => (n ? null : i)).filter((i) => i !== null);
   if (missing.length !== 1) return [x, y];
@@ -727,14 +741,17 @@ function paintMap(canvas, explorer, logits) {
 /** The curve where the logit is 0, as an SVG path: a piece of line for each square of the grid that it crosses. */
 function zeroCurve(logits) {
   const point = (row, column) => [30 + (300 * column) / COLUMNS, 310 - 300 * Math.sqrt(0.75) * (1 - row / ROWS)];
+  const yes = logits.map((row) => row.map((logit) => logit > 0));
   const pieces = [];
   for (let row = 0; row < ROWS; row++) {
     for (let column = 0; column < COLUMNS; column++) {
+      const yesses = yes[row][column] + yes[row][column + 1] + yes[row + 1][column + 1] + yes[row + 1][column];
+      if (yesses === 0 || yesses === 4) continue;
       const square = [[row, column], [row, column + 1], [row + 1, column + 1], [row + 1, column]];
       const crossings = square.flatMap((start, i) => {
         const end = square[(i + 1) % 4];
         const [from, to] = [logits[start[0]][start[1]], logits[end[0]][end[1]]];
-        if (!(from > 0 !== to > 0) || Number.isNaN(from + to)) return [];
+        if (from > 0 === to > 0 || Number.isNaN(from + to)) return [];
         const [p, q] = [point(...start), point(...end)];
         const part = from / (from - to);
         return [`${(p[0] + part * (q[0] - p[0])).toFixed(1)},${(p[1] + part * (q[1] - p[1])).toFixed(1)}`];
@@ -847,7 +864,7 @@ function controls(explorer) {
   const { models, shows } = explorer;
   const epochs = models[name].epochs;
   return element("div", { class: "controls" }, [
-    textField(explorer, "strings", "strings ", strings.join(", "), (text, field) => explorer.setStrings(text, field)),
+    ["verdict", "path", "map", "heads"].some(shows) && textField(explorer, "strings", "strings ", strings.join(", "), (text, field) => explorer.setStrings(text, field)),
     problem(explorer, "strings"),
     Object.keys(models).length > 1 && element("label", { key: "model", class: "control" }, [
       element("span", {}, "model "),
@@ -888,12 +905,16 @@ const VIEWS = { verdict: verdictView, embeddings: embeddingsView, path: pathView
 const NO_KERNEL = "How long the model stays right is computed by Python: open the notebook for it.";
 const SILENT_KERNEL = "How long the model stays right is computed by the kernel, which does not answer: it is busy, or it was stopped; then run the cells again.";
 const SILENCE = 1500; // milliseconds
+const REST = 30; // milliseconds between an answer and the next question: each costs JupyterLab some frames' time
 const FILM_STEP = 400;
 const REACH = 18; // of a hand, in units of a picture of SIZE
 const SAVED = ["weights", "strings", "lengthScaling", "name", "epoch"];
 const TRAITS = { weights: "weights", strings: "strings", lengthScaling: "length_scaling", name: "model_name", epoch: "epoch" };
 
 const tagUnder = (event) => event.target.closest?.("[data-tags]")?.dataset.tags.split(" ")[0] ?? null;
+
+/** Leave the processor to the picture first. */
+const afterFrame = (task) => requestAnimationFrame(() => setTimeout(task));
 
 class Explorer {
   constructor(model, root) {
@@ -937,6 +958,7 @@ class Explorer {
       for (const [name, handler] of Object.entries(events)) this.root.removeEventListener(name, handler);
       clearInterval(this.playing);
       clearTimeout(this.silence);
+      clearTimeout(this.resting);
       clearTimeout(this.speaking);
       cancelAnimationFrame(this.frame);
     };
@@ -991,8 +1013,15 @@ class Explorer {
     this.frame ??= requestAnimationFrame(() => this.draw());
   }
 
+  /** What a hand has changed is drawn as soon as its event has been dealt with: the next frame shows it. */
+  redrawAtOnce() {
+    if (!this.atOnce) queueMicrotask(() => this.draw());
+    this.atOnce = true;
+  }
+
   draw() {
-    this.frame = null;
+    cancelAnimationFrame(this.frame);
+    Object.assign(this, { frame: null, atOnce: false });
     this.derived = this.derive();
     const views = Object.keys(VIEWS).filter(this.shows);
     if (views.includes("map")) this.fillMap();
@@ -1028,8 +1057,8 @@ class Explorer {
   /** A change under way: everything follows, nothing is remembered yet. */
   change(part) {
     Object.assign(this.state, part);
-    this.ask();
-    this.redraw();
+    this.redrawAtOnce();
+    queueMicrotask(() => this.ask());
   }
 
   /** What is looked at, which no undo brings back. */
@@ -1054,13 +1083,15 @@ class Explorer {
   }
 
   save() {
-    this.saving = true; // what is set here is told to all who listen, to this explorer as well
-    for (const [name, trait] of Object.entries(TRAITS)) this.model.set(trait, this.state[name]);
-    this.saving = false;
-    this.model.save_changes();
-    this.ask();
+    afterFrame(() => {
+      this.saving = true; // what is set here is told to all who listen, to this explorer as well
+      for (const [name, trait] of Object.entries(TRAITS)) this.model.set(trait, this.state[name]);
+      this.saving = false;
+      this.model.save_changes();
+      this.ask();
+    });
     this.speakSoon();
-    this.redraw();
+    this.redrawAtOnce();
   }
 
   restore(from, to) {
@@ -1264,8 +1295,11 @@ class Explorer {
   hear({ question, horizon }) {
     if (question !== this.asked && question !== this.key()) return;
     clearTimeout(this.silence);
-    Object.assign(this, { silent: false, asked: null, horizon: { of: question, ...horizon } });
-    this.ask();
+    Object.assign(this, { silent: false, horizon: { of: question, ...horizon } });
+    this.resting = setTimeout(() => {
+      this.asked = null;
+      this.ask();
+    }, REST);
     this.speakSoon();
     this.redraw();
   }

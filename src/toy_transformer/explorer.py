@@ -67,6 +67,7 @@ class Explorer(WithPicture, anywidget.AnyWidget):
         self.config = _common_config(models)
         views = _views_of(self.config, views)
         self._follows_the_page = False
+        self._found = None, {}
         name = next(iter(models))
         histories = {name: _history(model) for name, model in models.items()}
         epoch = histories[name]["best_epoch"]
@@ -94,9 +95,10 @@ class Explorer(WithPicture, anywidget.AnyWidget):
 
     @property
     def verdict(self) -> str:
-        """What the explorer says of the strings and of how far the model stays right."""
+        """What the explorer says of the strings and, where its verdict is shown, of how far the model stays right."""
         logits = self.model.trace(self.strings).output_logits.tolist()
-        return " ".join([*map(_sentence, self.strings, logits), self.horizon["sentence"]])
+        on_all = [self.horizon["sentence"]] if "verdict" in self.views else []
+        return " ".join([*map(_sentence, self.strings, logits), *on_all])
 
     @property
     def picture(self) -> Picture:
@@ -123,13 +125,20 @@ class Explorer(WithPicture, anywidget.AnyWidget):
     def _answer(self, _, question: dict, __) -> None:
         """Tell the page the horizon of weights that are under way there."""
         try:
-            horizon = find_horizon(self._build(question["weights"], question["length_scaling"]))
+            horizon = self._horizon_of(question["weights"], question["length_scaling"])
         except (KeyError, TypeError, ValueError) as error:
             horizon = {"sentence": f"Not computed: {error}", "wrong": None}
         self.send({"question": question["question"], "horizon": horizon})
 
     def _find_horizon(self, change: object = None) -> None:
-        self.horizon = find_horizon(self.model)
+        self.horizon = self._horizon_of(self.weights, self.length_scaling)
+
+    def _horizon_of(self, weights: Mapping[str, Sequence], length_scaling: float) -> dict:
+        """Find the horizon, once for weights that the page asks about and then keeps."""
+        about = json.dumps([weights, length_scaling])
+        if about != self._found[0]:
+            self._found = about, find_horizon(self._build(weights, length_scaling))
+        return self._found[1]
 
     def _go_to_epoch(self, change: traitlets.Bunch) -> None:
         """Python has set another model or epoch: its weights follow. No epoch is the best one."""

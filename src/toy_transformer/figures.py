@@ -1,4 +1,7 @@
-"""The picture files of the project: `make figures` writes each into `figures/` by one function of its name."""
+"""The files of `figures/`: `make figures` writes each by one function of its name.
+
+The picture of the explorer is a photograph of its page in a browser; `tests/photograph.py` takes it.
+"""
 
 import sys
 from pathlib import Path
@@ -7,6 +10,7 @@ import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
 from toy_transformer import experiments, views
+from toy_transformer.explorer import Explorer, explore
 
 
 def walkthrough() -> Figure:
@@ -18,17 +22,26 @@ def walkthrough() -> Figure:
     return axes["path"].figure
 
 
+def explorer() -> Explorer:
+    """The walkthrough's model with all its epochs, to be played with."""
+    return explore(experiments.run("walkthrough")[0], ["aac", "baac", "abc{3000}"])
+
+
 FIGURES = {"walkthrough.png": walkthrough}
+PAGES = {"explorer.html": explorer}
 
 
 def write(folder: Path) -> None:
-    """Write every figure into a folder that exists."""
+    """Write every figure and page into a folder that exists."""
     with plt.style.context("toy_transformer.style"):
         for name, draw in FIGURES.items():
             figure = draw()
             figure.savefig(folder / name)
             plt.close(figure)
             print(f"wrote {folder / name}")
+    for name, make in PAGES.items():
+        make().to_html(folder / name)
+        print(f"wrote {folder / name}")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,39 @@
+"""Each notebook, opened and run to its end in a real JupyterLab."""
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+from browser import Lab, jupyterlab, run_all
+from playwright.sync_api import expect
+
+ROOT = Path(__file__).parent.parent
+NOTEBOOKS = sorted(path.name for path in (ROOT / "notebooks").glob("*.ipynb"))
+WITH_EXPLORERS = ("01", "02", "03", "06", "07")
+
+
+@pytest.fixture(scope="module")
+def lab(browser, tmp_path_factory) -> Lab:
+    folder = tmp_path_factory.mktemp("copies")
+    for name in NOTEBOOKS:
+        shutil.copy(ROOT / "notebooks" / name, folder)
+    with jupyterlab(browser, folder, tmp_path_factory.mktemp("lab")) as lab:
+        yield lab
+
+
+@pytest.mark.parametrize("name", NOTEBOOKS)
+def test_runs_to_its_end_without_an_error(lab, name):
+    page = lab.open(name)
+    run_all(page)
+    cells = page.locator(".jp-NotebookPanel:not(.lm-mod-hidden) .jp-CodeCell")
+    numbers = page.locator(".jp-NotebookPanel:not(.lm-mod-hidden) .jp-CodeCell .jp-InputPrompt").all_inner_texts()
+    assert [int(re.search(r"\d+", number)[0]) for number in numbers] == list(range(1, cells.count() + 1))
+    assert page.locator('[data-mime-type="application/vnd.jupyter.error"]').count() == 0
+    explorers = page.locator(".toy-explorer")
+    asked_for = sum(source.count("explore(") for source in cells.locator(".jp-InputArea-editor").all_inner_texts())
+    assert explorers.count() == asked_for and (asked_for > 0) == name.startswith(WITH_EXPLORERS)
+    for explorer in explorers.all():
+        expect(explorer.locator(".card").first).to_be_visible()
+    assert page.errors == []
+    lab.close(page)
