@@ -24,19 +24,21 @@ EXACT = {
 GELU(x + y) − GELU(x − y) − y, which is 0 where a letter is missing, for GELU(y) − GELU(−y) = y."""
 
 
-def build(numbers: Mapping[str, Sequence], config: ModelConfig = ModelConfig()) -> Transformer:
+def build(
+    numbers: Mapping[str, Sequence], config: ModelConfig = ModelConfig(), dtype: torch.dtype = torch.float32
+) -> Transformer:
     """Make a model of numbers by name, as in `EXACT`: an embedding for each token, and the matrices.
 
     PAD's embedding, which no logit depends on, is 0 unless it is given. Raises `ValueError` for a name that is
     missing or unknown, for a matrix of another shape, and for what is no finite number.
     """
-    model = Transformer(config).requires_grad_(False)
+    model = Transformer(config).to(dtype).requires_grad_(False)
     weights = _weights(model)
     if not isinstance(numbers, Mapping) or weights.keys() != numbers.keys() | {"PAD"}:
         found = ", ".join(map(str, numbers)) if isinstance(numbers, Mapping) else repr(numbers)
         raise ValueError(f"found {found}: expected the names {', '.join(sorted(weights))}")
     for name in numbers:
-        weights[name].copy_(_read(name, numbers[name], weights[name].shape))
+        weights[name].copy_(_read(name, numbers[name], weights[name]))
     return model
 
 
@@ -64,11 +66,11 @@ def blend_with_identity(model: Transformer, **shares: float) -> Transformer:
     return blended
 
 
-def _read(name: str, numbers: Sequence, shape: torch.Size) -> torch.Tensor:
+def _read(name: str, numbers: Sequence, like: torch.Tensor) -> torch.Tensor:
     try:
-        tensor = torch.tensor(numbers, dtype=torch.float32)
+        tensor = torch.tensor(numbers, dtype=like.dtype)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name}: {error}") from None
-    if tensor.shape != shape or not tensor.isfinite().all():
-        raise ValueError(f"{name}={numbers}: expected finite numbers of shape {tuple(shape)}")
+    if tensor.shape != like.shape or not tensor.isfinite().all():
+        raise ValueError(f"{name}={numbers}: expected finite numbers of shape {tuple(like.shape)}")
     return tensor

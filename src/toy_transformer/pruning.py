@@ -1,0 +1,139 @@
+"""Pruning: what a model never needed, taken away without changing the function that it is."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from jaxtyping import Float
+
+from toy_transformer.hand_written import build, numbers_of
+from toy_transformer.model import Transformer
+
+RANK_TOLERANCE = 1e-9
+"""Singular values below this share of the largest are rounding: weights are float32, arithmetic is float64."""
+
+
+@dataclass(frozen=True)
+class Essence:
+    """All that the logit needs of a model with heads of size 1 and without norm, whatever its hidden size.
+
+    Softmax takes no notice of a constant added to all scores of a head, and a constant in its values is a constant
+    in its result; so the tokens' scores and values are differences to the first token that is attended to. `seen` is
+    what the classifier (row 0) and the rows of W_in see of where CLS starts (column 0) and of what each head adds to
+    it for a result of 1. `written` is what the classifier sees of what each unit of the feed-forward writes.
+    """
+
+    scores: Float[np.ndarray, "head other_token"]
+    values: Float[np.ndarray, "head other_token"]
+    seen: Float[np.ndarray, "reader start_and_heads"]
+    written: Float[np.ndarray, "unit"]
+
+
+def reduce_exactly(model: Transformer) -> Transformer:
+    """Give the model of the least hidden size, and without heads that it can do without, that is the same function.
+
+    Heads whose results do not depend on the string are folded into where CLS starts; of heads with the same scores
+    and with values in proportion one stays. The rest is a change of basis onto what is used. The result is in
+    float64. Raises `ValueError` for a model with norm, with heads of more than one number, or with dropout.
+    """
+    config = model.config
+    if config.norm is not None or config.attention_head_size != 1 or config.dropout:
+        raise ValueError(f"{config}: only models without norm and dropout, with heads of size 1, are reduced")
+    return _build(_merge_heads(essence_of(model)), model)
+
+
+def essence_of(model: Transformer) -> Essence:
+    """Read off what the logit needs."""
+    weights = {name: np.array(numbers, dtype=float) for name, numbers in numbers_of(model).items()}
+    attended = np.stack([weights[token] for token in _attended(model)])
+    query = weights["W_Q"] @ weights["CLS"]
+    scores, values = query[:, None] * (weights["W_K"] @ attended.T), weights["W_V"] @ attended.T
+    readers = np.vstack([weights["classifier"], weights["W_in"]])
+    start = weights["CLS"] + weights["W_O"] @ values[:, 0]
+    return Essence(
+        scores=(scores - scores[:, :1])[:, 1:],
+        values=(values - values[:, :1])[:, 1:],
+        seen=readers @ np.column_stack([start, weights["W_O"]]),
+        written=(weights["classifier"] @ weights["W_out"])[0],
+    )
+
+
+def _attended(model: Transformer) -> list[str]:
+    return ["CLS"] * model.config.attend_cls + list(model.tokenizer.letters)
+
+
+def _merge_heads(essence: Essence) -> Essence:
+    """Leave out heads without an effect, and merge those that always look at the same and see the same."""
+    kept, columns = [], []
+    for head, column in enumerate(essence.seen[:, 1:].T):
+        value = essence.values[head]
+        if _is_zero(value, essence.values) or _is_zero(column, essence.seen):
+            continue
+        twin = next((i for i, other in enumerate(kept) if _are_twins(essence, other, head)), None)
+        if twin is None:
+            kept.append(head)
+            columns.append(column)
+        else:
+            other = essence.values[kept[twin]]
+            columns[twin] = columns[twin] + (value @ other) / (other @ other) * column
+    if not kept:  # a model has at least one head
+        kept, columns = [0], [0 * essence.seen[:, 0]]
+    seen = np.column_stack([essence.seen[:, 0], *columns])
+    return replace(essence, scores=essence.scores[kept], values=essence.values[kept], seen=seen)
+
+
+def _are_twins(essence: Essence, head: int, other: int) -> bool:
+    same = _is_zero(essence.scores[head] - essence.scores[other], essence.scores)
+    return same and _rank(essence.values[[head, other]]) < 2
+
+
+def _is_zero(x: np.ndarray, among: np.ndarray) -> bool:
+    return bool(np.abs(x).max() <= RANK_TOLERANCE * np.abs(among).max())
+
+
+def _rank(matrix: np.ndarray) -> int:
+    return int(np.linalg.matrix_rank(matrix, rtol=RANK_TOLERANCE))
+
+
+def _factor(matrix: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
+    """Write a matrix as a product over `size` dimensions, of which those beyond its rank are 0."""
+    left, singular, right = np.linalg.svd(matrix, full_matrices=False)
+    rank = _rank(matrix)
+    roots = np.sqrt(singular[:rank])
+    factors = np.zeros((len(matrix), size)), np.zeros((size, matrix.shape[1]))
+    factors[0][:, :rank], factors[1][:rank] = left[:, :rank] * roots, roots[:, None] * right[:rank]
+    return factors
+
+
+def _build(essence: Essence, model: Transformer) -> Transformer:
+    """Make the smallest model with an essence: its tokens and its residual stream share the dimensions."""
+    num_heads = len(essence.scores)
+    patterns = np.vstack([essence.scores, essence.values])
+    needs_query = not _is_zero(essence.scores, patterns)
+    # A query is made from where CLS starts, so that must not be the origin.
+    extra = int(needs_query and _is_zero(essence.seen[:, 0], essence.seen))
+    size = max(_rank(patterns), _rank(essence.seen) + extra, 1)
+    maps, differences = _factor(patterns, size)
+    readers, stream = _factor(essence.seen, size)
+    if extra:
+        stream[-1, 0] = 1.0  # no reader looks at this dimension
+    start, classifier = stream[:, 0], readers[0]
+    first, *others = _attended(model)
+    origin = np.zeros(size)
+    if first == "CLS":  # then CLS has values as well, and what they bring home is a part of the start
+        origin = start = np.linalg.solve(np.eye(size) + stream[:, 1:] @ maps[num_heads:], start)
+    query = start / (start @ start) if needs_query else np.zeros(size)
+    numbers = {
+        "CLS": start,
+        first: origin,
+        **dict(zip(others, origin + differences.T, strict=True)),
+        "W_Q": np.tile(query, (num_heads, 1)),
+        "W_K": maps[:num_heads],
+        "W_V": maps[num_heads:],
+        "W_O": stream[:, 1:],
+        "W_in": readers[1:],
+        "W_out": np.outer(classifier, essence.written) / (classifier @ classifier or 1),
+        "classifier": classifier[None],
+    }
+    config = replace(model.config, hidden_size=size, num_attention_heads=num_heads)
+    return build({name: some.tolist() for name, some in numbers.items()}, config, torch.float64)

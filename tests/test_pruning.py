@@ -1,0 +1,125 @@
+"""Models without what they never needed: the same functions, to the last certificate."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from toy_transformer import experiments
+from toy_transformer.certificate import check_certificate
+from toy_transformer.hand_written import build, numbers_of
+from toy_transformer.horizon import certify, shortest_wrong_string
+from toy_transformer.model import ModelConfig, Transformer, from_counts
+from toy_transformer.pruning import reduce_exactly
+
+
+def random_counts(num_strings: int) -> torch.Tensor:
+    """Strings of up to millions of letters, some without one of them."""
+    generator = torch.Generator().manual_seed(0)
+    counts = (10 ** (6 * torch.rand(num_strings, 3, generator=generator))).round()
+    counts *= torch.rand(num_strings, 3, generator=generator) < 0.8
+    return counts[counts.sum(dim=1) > 0]
+
+
+def logits(model: Transformer) -> torch.Tensor:
+    with torch.no_grad():
+        return model.double()(*from_counts(random_counts(300), torch.float64)).output_logits
+
+
+def num_numbers(model: Transformer) -> int:
+    return sum(weight.numel() for weight in model.parameters())
+
+
+@pytest.mark.parametrize("name", experiments.EXPERIMENTS)
+def test_trained_models_are_reduced_exactly(name):
+    """Equal logits, the same shortest wrong string, and the original's proof holds for the reduced model."""
+    for run in experiments.run(name):
+        model, reduced = run.model, reduce_exactly(run.model)
+        config = model.config
+        assert reduced.config == replace(config, hidden_size=2 if config.hidden_size == 2 else 3)
+        assert num_numbers(reduced) == num_numbers(model) or config.hidden_size == 16
+        wrong = shortest_wrong_string(model)
+        assert shortest_wrong_string(reduced).string == wrong.string
+        if wrong.length > 1:
+            certificate = certify(model, wrong.length - 1)
+            weights = {name: weight.tolist() for name, weight in reduced.state_dict().items()}
+            assert check_certificate(certificate | {"weights": weights}, reduced) == wrong.length - 1
+        torch.testing.assert_close(logits(reduced), logits(model), rtol=0, atol=1e-5)
+
+
+def test_hidden_size_16_was_never_needed():
+    """What two heads, or sixteen, add to CLS is read by three rows only: three dimensions hold all of it."""
+    sizes = {}
+    for name in ("increased_dimensionality", "increased_num_attention_heads"):
+        model = experiments.run(name)[0].model
+        sizes[name] = num_numbers(model), num_numbers(reduce_exactly(model))
+    assert sizes == {"increased_dimensionality": (288, 54), "increased_num_attention_heads": (1184, 222)}
+
+
+def untrained(seed: int, **config) -> dict:
+    return numbers_of(Transformer(ModelConfig(hidden_size=5, num_attention_heads=3, **config), seed=seed))
+
+
+def scaled(rows: list, index: int, like: int, factor: float) -> None:
+    rows[index] = [factor * x for x in rows[like]]
+
+
+@pytest.mark.parametrize("attend_cls", [False, True])
+@pytest.mark.parametrize("length_scaling", [0.0, 0.7])
+def test_heads_that_add_nothing_of_their_own_go(attend_cls, length_scaling):
+    """One whose values are all the same, one without an output, and one like another with values in proportion."""
+    config = ModelConfig(hidden_size=5, num_attention_heads=3, attend_cls=attend_cls, length_scaling=length_scaling)
+    numbers = untrained(0)
+    numbers["W_V"][1] = [0.0] * 5
+    for row in numbers["W_O"]:
+        row[2] = 0.0
+    expected = {1: numbers}
+    numbers = untrained(1)
+    for name in ("W_Q", "W_K"):
+        scaled(numbers[name], 2, 0, 1.0)
+    scaled(numbers["W_V"], 2, 0, -3.0)
+    expected[2] = numbers
+    for heads, numbers in expected.items():
+        model = build(numbers, config, torch.float64)
+        reduced = reduce_exactly(model)
+        assert reduced.config.num_attention_heads == heads
+        torch.testing.assert_close(logits(reduced), logits(model), rtol=1e-9, atol=1e-9)
+
+
+def test_constant_values_are_folded_into_the_start():
+    numbers = untrained(2)
+    for token in "abc":
+        numbers[token][4] = 1.0
+    numbers["W_V"][0] = [0.0, 0.0, 0.0, 0.0, 2.5]
+    model = build(numbers, ModelConfig(hidden_size=5, num_attention_heads=3), torch.float64)
+    reduced = reduce_exactly(model)
+    assert reduced.config.num_attention_heads == 2
+    torch.testing.assert_close(logits(reduced), logits(model), rtol=1e-9, atol=1e-9)
+
+
+def test_a_model_that_reads_nothing_of_its_start_still_has_queries():
+    numbers = untrained(3)
+    numbers["classifier"] = [[0.0, *numbers["classifier"][0][1:]]]
+    numbers["W_in"] = [[0.0, *row[1:]] for row in numbers["W_in"]]
+    numbers["CLS"] = [1.0, 0.0, 0.0, 0.0, 0.0]
+    for token in "abc":
+        numbers[token][0] = 0.0
+    values = np.array(numbers["W_V"]) @ np.array(numbers["a"])
+    numbers["CLS"] = [1.0, *(-(np.array(numbers["W_O"]) @ values))[1:].tolist()]
+    model = build(numbers, ModelConfig(hidden_size=5, num_attention_heads=3), torch.float64)
+    torch.testing.assert_close(logits(reduce_exactly(model)), logits(model), rtol=1e-9, atol=1e-9)
+
+
+def test_a_constant_model_keeps_one_head_and_one_dimension():
+    numbers = untrained(4) | {"W_V": [[0.0] * 5] * 3}
+    model = build(numbers, ModelConfig(hidden_size=5, num_attention_heads=3), torch.float64)
+    reduced = reduce_exactly(model)
+    assert (reduced.config.num_attention_heads, reduced.config.hidden_size) == (1, 1)
+    torch.testing.assert_close(logits(reduced), logits(model), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("config", [{"norm": "rms"}, {"attention_head_size": 2}, {"dropout": 0.1}])
+def test_other_models_are_refused(config):
+    with pytest.raises(ValueError, match="without norm and dropout, with heads of size 1"):
+        reduce_exactly(Transformer(ModelConfig(**config)))
