@@ -19,8 +19,8 @@ CELLS = [
     "explore(run)",
     "def draw(x=(-3.0, 3.0, 0.05)):\n"
     "    numbers = numbers_of(run.model)\n"
-    "    return views.draw_panels({'model': build(numbers | {'a': [x, numbers['a'][1]]})}, ['aac', 'baac'],\n"
-    "                             ['embeddings', 'heads', 'path', 'map'])\n"
+    "    model = build(numbers | {'a': [x, numbers['a'][1]]})\n"
+    "    return views.draw_panels({'model': (model, ['aac', 'baac'])}, ['embeddings', 'heads', 'path', 'map'])\n"
     "interact(draw);",
 ]
 STEPS, DRAGS = 60, 3

@@ -298,9 +298,9 @@ def _picture(explorers: Mapping[str, Explorer]) -> Picture:
     """What explorers show, as far as it stands still, with their verdicts as its words."""
     some = next(iter(explorers.values()))
     panels = [view for view in some.views if view in pictures_of.PANELS]
-    models = {name: explorer.model for name, explorer in explorers.items()}
+    models = {name: (explorer.model, explorer.strings) for name, explorer in explorers.items()}
     with plt.style.context("toy_transformer.style"):
-        figure = pictures_of.draw_panels(models, some.strings, panels or ["map"])
+        figure = pictures_of.draw_panels(models, panels or ["map"])
     told = " ".join(f"{name}: {explorer.verdict}" for name, explorer in explorers.items())
     return Picture(figure, f"Explorer of {told}")
 

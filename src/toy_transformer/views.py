@@ -173,15 +173,15 @@ def draw_value_plane(model: Transformer, strings: Sequence[str] = (), ax: Axes |
     return maps.plot_value_plane(tuple(axes), logits, edges, marks, _wrong(model, strings), ax)
 
 
-def draw_panels(models: Mapping[str, Transformer], strings: Sequence[str], panels: Sequence[str]) -> Figure:
-    """Draw several pictures of each model side by side, one row a model: of `PANELS`, the names.
+def draw_panels(models: Mapping[str, tuple[Transformer, Sequence[str]]], panels: Sequence[str]) -> Figure:
+    """Draw several pictures of each model with its strings, one row a model: of `PANELS`, the names.
 
     pyplot does not know of the figure, so that it can be made inside a style's context: a backend that starts there
     would stop showing figures when the context ends.
     """
     figure = Figure(figsize=(5.4 * len(panels), 4.6 * len(models)))
     rows = figure.subfigures(len(models), len(panels), squeeze=False)
-    for (name, model), row in zip(models.items(), rows, strict=True):
+    for (name, (model, strings)), row in zip(models.items(), rows, strict=True):
         for panel, place in zip(panels, row, strict=True):
             PANELS[panel](model, strings, place)
         if len(models) > 1:
