@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 from pathlib import Path
 
 import nbformat
@@ -11,6 +12,7 @@ from browser import Lab, jupyterlab, run_all
 from playwright.sync_api import Locator, Page, expect
 from test_explorer_page import middle, overlapping_labels, settle
 
+from toy_transformer.explorer import VIEWS
 from toy_transformer.hand_written import build
 from toy_transformer.horizon import shortest_wrong_string
 from toy_transformer.model import ModelConfig
@@ -252,6 +254,33 @@ def test_the_keyboard_stays_with_the_handle(page, explorer):
         page.keyboard.press("d")
     assert page.locator(".jp-Notebook .jp-Cell:visible").count() == 4
     expect(explorer).to_be_visible()
+
+
+def test_a_drag_goes_on_while_python_sets_something_else(page, explorer):
+    target = explorer.locator('.path .handle[data-vector="W_O.0"]')
+    target.scroll_into_view_if_needed()
+    x, y = middle(target)
+    page.mouse.move(x, y)
+    page.mouse.down()
+    page.mouse.move(x + 10, y + 10, steps=5)
+    execute(page, "explorer.strings = ['ab', 'b', 'abc']")
+    expect(explorer.locator(".sentences li")).to_have_text([re.compile("^ab "), re.compile("^b "), re.compile("^abc ")])
+    page.mouse.move(x + 30, y + 10, steps=5)
+    page.mouse.up()
+    in_step(page)
+    box = explorer.locator(".plane").last.bounding_box()
+    assert abs(middle(target)[0] - (x + 30)) < 3 and abs(middle(target)[1] - (y + 10)) < 3, box
+    assert state(page)["strings"] == ["ab", "b", "abc"]
+
+
+def test_views_can_be_set(page, explorer):
+    execute(page, "explorer.views = ['verdict', 'numbers']")
+    expect(explorer.locator(".card")).to_have_count(2)
+    assert "ValueError" in execute(
+        page, "try:\n    explorer.views = ['nonsense']\nexcept ValueError: print('ValueError')"
+    )
+    execute(page, f"explorer.views = {list(VIEWS)}")
+    expect(explorer.locator(".card")).to_have_count(6)
 
 
 def test_the_horizon_follows_a_drag(page, explorer):

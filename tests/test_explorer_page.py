@@ -332,7 +332,7 @@ def test_codes_that_lie_are_refused(page):
         MODULE.read_text(),
     )
     assert reasons[0]["name"] == "x.y" and reasons[0]["epoch"] == 3
-    for reason, expected in zip(reasons[1:], ["number", "number", "too large", "expected", "below 0"], strict=True):
+    for reason, expected in zip(reasons[1:], ["number", "number", "too large", "expected", "κ is -1"], strict=True):
         assert expected in reason
 
 
@@ -352,6 +352,67 @@ def test_the_epochs_play_as_a_film(page, runs):
     page.get_by_label("undo").click()
     settle(page)
     assert slider.input_value() == "0"
+
+
+def type_into(page: Page, address: str, text: str) -> None:
+    field = page.locator(f'input.number[data-address="{address}"]')
+    field.fill(text)
+    field.press("Enter")
+
+
+def test_a_hand_ends_the_film_and_undo_brings_back_where_it_was(page):
+    play = page.get_by_role("button", name="play the training")
+    play.focus()
+    page.keyboard.press("Enter")
+    page.wait_for_timeout(600)
+    assert page.evaluate("() => document.activeElement.getAttribute('aria-label')") == "pause the training"
+    type_into(page, "a..0", "3")
+    page.wait_for_timeout(600)
+    expect(page.get_by_role("button", name="play the training")).to_be_visible()
+    assert fields(page)["a..0"] == 3
+    edited = fields(page)
+    page.get_by_role("button", name="play the training").click()
+    page.wait_for_timeout(600)
+    page.get_by_role("button", name="undo").click()
+    page.wait_for_timeout(600)
+    assert fields(page) == edited
+    page.get_by_role("button", name="redo").click()
+    assert fields(page) != edited
+
+
+def test_what_was_refused_goes_with_the_next_change(page):
+    type_into(page, "a..0", "abc")
+    expect(page.locator(".problem", has_text="abc")).to_be_visible()
+    type_into(page, "b..0", "2")
+    field = page.locator('input.number[data-address="a..0"]')
+    expect(field).not_to_have_attribute("aria-invalid", "true")
+    assert float(field.input_value().replace("−", "-")) == pytest.approx(fields(page)["a..0"], abs=1e-4)
+    expect(page.locator(".problem", has_text="abc")).to_have_count(0)
+
+
+def test_a_finger_moves_a_handle_and_a_cancelled_drag_changes_nothing(browser, tmp_path, runs):
+    explore(runs, STRINGS).to_html(path := tmp_path / "touch.html")
+    context = browser.new_context(viewport=dict(width=500, height=900), has_touch=True, offline=True)
+    page = context.new_page()
+    page.goto(path.as_uri())
+    target = handle(page, "a")
+    target.scroll_into_view_if_needed()
+    before, scrolled = fields(page), page.evaluate("() => scrollY")
+    x, y = middle(target)
+    devtools = context.new_cdp_session(page)
+    for kind, dy in [("touchStart", 0), *(("touchMove", dy) for dy in range(2, 32, 2)), ("touchEnd", None)]:
+        points = [] if dy is None else [{"x": x, "y": y + dy}]
+        devtools.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+    settle(page)
+    moved = fields(page)
+    assert moved["a..1"] < before["a..1"] - 0.1 and page.evaluate("() => scrollY") == scrolled
+    x, y = middle(target)
+    devtools.send("Input.dispatchTouchEvent", {"type": "touchStart", "touchPoints": [{"x": x, "y": y}]})
+    devtools.send("Input.dispatchTouchEvent", {"type": "touchMove", "touchPoints": [{"x": x + 9, "y": y}]})
+    devtools.send("Input.dispatchTouchEvent", {"type": "touchCancel", "touchPoints": []})
+    settle(page)
+    assert fields(page) == moved
+    context.close()
 
 
 @pytest.mark.parametrize(
@@ -474,9 +535,10 @@ def test_the_committed_page_is_up_to_date(tmp_path):
     fresh, fresh_state = split_page((tmp_path / PAGE.name).read_text(encoding="utf-8"))
     assert committed == fresh
     for state in (committed_state, fresh_state):
-        state["numbers"] = [state.pop("weights"), *(model.pop("epochs") for model in state["models"].values())]
+        of_models = [model.pop("epochs") for model in state["models"].values()]
+        state["numbers"] = [state.pop("weights"), state["horizon"].pop("weights"), *of_models]
     numbers = [numbers_in(state.pop("numbers")) for state in (committed_state, fresh_state)]
-    assert len(numbers[0]) == 36 * 10
+    assert len(numbers[0]) == 36 * 11
     np.testing.assert_allclose(*numbers, atol=1e-3)
     assert committed_state == fresh_state
 

@@ -98,13 +98,14 @@ export function splitStrings(text) {
 }
 
 function readNumber(text) {
-  const plain = String(text).trim().replace("−", "-").replace(",", ".");
+  const plain = String(text).trim().replace("−", "-");
   if (!/^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?$/i.test(plain)) throw new Error(`“${brief(String(text))}” is not a number`);
   const number = Math.fround(Number(plain));
   if (Math.abs(number) > LARGEST) throw new Error(`${number} is too large: at most ${LARGEST} here`);
   return number;
 }
 const LARGEST = 1000;
+const LARGEST_SCALING = 1e6;
 
 // ---------------------------------------------------------------- the code of a state
 
@@ -146,11 +147,11 @@ export function decode(code, like) {
   const bytes = Uint8Array.from(atob(parts[1].replaceAll("-", "+").replaceAll("_", "/")), (c) => c.charCodeAt(0));
   const places = addresses(like);
   if (bytes.length !== 4 * (places.length + 1)) throw new Error(`it does not hold ${places.length} numbers and κ`);
-  const numbers = [...new Float32Array(bytes.buffer)].map(readNumber);
+  const numbers = new Float32Array(bytes.buffer);
   const weights = copyWeights(like);
-  places.forEach((at, i) => (rowAt(weights, at)[at[2]] = numbers[i]));
+  places.forEach((at, i) => (rowAt(weights, at)[at[2]] = readNumber(numbers[i])));
   const lengthScaling = numbers[places.length];
-  if (lengthScaling < 0) throw new Error(`κ is ${lengthScaling}, below 0`);
+  if (!(lengthScaling >= 0 && lengthScaling <= LARGEST_SCALING)) throw new Error(`κ is ${lengthScaling}: expected 0 to ${LARGEST_SCALING}`);
   const epoch = parts[4] === "" ? null : Number(parts[4]);
   return { weights, lengthScaling, strings: splitStrings(parts[2]), name: decodeURIComponent(parts[3]), epoch };
 }
@@ -366,7 +367,7 @@ const boxOfTick = ({ x, y, anchor, text }) => {
 function drawPlane(explorer, names, scale, label, content, labels, lines) {
   const [x0, y0] = scale.at([0, 0]);
   const ticks = ticksOf(scale);
-  return element("svg", { viewBox: `0 0 ${SIZE} ${SIZE}`, class: "plane", role: "group", "aria-label": label, "data-frame": [...scale.corner, scale.side].join(), onpointerdown: (event) => explorer.grab(event, names, scale), onpointermove: (event) => explorer.hover(event, names, scale) }, [
+  return element("svg", { viewBox: `0 0 ${SIZE} ${SIZE}`, class: "plane", role: "group", "aria-label": label, "data-frame": [...scale.corner, scale.side].join(), onpointerdown: (event) => explorer.grab(event, names, scale), onpointermove: (event) => explorer.hover(event, names, scale), ontouchstart: (event) => explorer.touch(event, names, scale) }, [
     element("line", { x1: 0, y1: y0, x2: SIZE, y2: y0, class: "axis" }),
     element("line", { x1: x0, y1: 0, x2: x0, y2: SIZE, class: "axis" }),
     element("g", { key: "ticks" }, ticks.map(({ x, y, anchor, text }) => element("text", { x, y, class: "tick", "text-anchor": anchor }, text))),
@@ -574,7 +575,7 @@ function pathView(explorer) {
   return card("path", "The path of CLS, and the line that decides", [
     drawPlane(explorer, names, scale, `path of CLS; ${words.join("; ")}`, [
       element("g", { key: "half-plane" }, drawHalfPlane(scale, weights.classifier[0])),
-      ...traces.map((trace, i) => drawPath(explorer, scale, strings[i], trace)),
+      element("g", { key: "paths" }, traces.map((trace, i) => drawPath(explorer, scale, strings[i], trace))),
     ], [...labelsOf(explorer, scale, names), ...ends], lines),
     choice(explorer, "arrows of", Object.keys(ARROWS), arrows, "arrows", (value) => ({ arrows: value })),
     element("p", { class: "caption" }, "Solid: + attention. Dashed: + feed-forward. Shaded: the answer is yes. A full point ends there, a hollow one does not."),
@@ -843,8 +844,8 @@ function choice(explorer, legend, options, chosen, name, change) {
   ]);
 }
 
-const button = (text, label, onclick, disabled = false) =>
-  element("button", { key: label, type: "button", "aria-label": label, title: label, "aria-disabled": String(disabled), onclick, "data-lm-suppress-shortcuts": "true" }, text);
+const button = (text, label, onclick, disabled = false, key = label) =>
+  element("button", { key, type: "button", "aria-label": label, title: label, "aria-disabled": String(disabled), onclick, "data-lm-suppress-shortcuts": "true" }, text);
 
 function textField(explorer, key, label, value, change) {
   return element("label", { key, class: `control ${key}` }, [
@@ -872,17 +873,17 @@ function controls(explorer) {
         Object.keys(models).map((each) => element("option", { value: each }, each))),
     ]),
     shows("epochs") && epochs.length > 1 && element("div", { key: "epochs", class: "control film" }, [
-      button(explorer.playing ? "❚❚" : "▶", explorer.playing ? "pause the training" : "play the training", () => explorer.play()),
+      button(explorer.playing ? "❚❚" : "▶", explorer.playing ? "pause the training" : "play the training", () => explorer.play(), false, "play"),
       element("label", {}, [
         element("span", {}, ` epoch ${epoch}${explorer.edited ? ", edited" : ""} `),
         element("input", { type: "range", min: 0, max: epochs.length - 1, step: 1, value: epoch, "data-lm-suppress-shortcuts": "true",
-          oninput: (event) => explorer.goTo(name, Number(event.target.value), false), onchange: () => explorer.commit() }),
+          oninput: (event) => explorer.change(explorer.stateAt(name, Number(event.target.value))), onchange: () => explorer.commit("epoch") }),
       ]),
     ]),
     shows("length_scaling") && element("label", { key: "κ", class: "control" }, [
       element("span", {}, `κ = ${show(lengthScaling)}: scores × max(1, κ ln n) `),
       element("input", { type: "range", min: 0, max: Math.max(2, lengthScaling), step: 0.05, value: lengthScaling, "data-lm-suppress-shortcuts": "true",
-        oninput: (event) => explorer.change({ lengthScaling: Math.fround(Number(event.target.value)) }), onchange: () => explorer.commit() }),
+        oninput: (event) => explorer.change({ lengthScaling: Math.fround(Number(event.target.value)) }), onchange: () => explorer.commit("κ") }),
     ]),
     explorer.editable && element("div", { key: "history", class: "control" }, [
       button("↶ undo", "undo", () => explorer.undo(), explorer.past.length === 0),
@@ -924,10 +925,12 @@ class Explorer {
     this.state = { ...this.traits(), head: 0, projection: "W_K", arrows: "attention", chosen: null, mapLength: 1 };
     this.vectors = vectorsOf(this.state.weights);
     this.saved = this.snapshot();
-    this.horizon = { of: this.key(), ...model.get("horizon") };
+    const { weights, length_scaling, ...horizon } = model.get("horizon");
+    this.horizon = { of: JSON.stringify([weights, length_scaling]), ...horizon };
     this.asked = null;
     this.listen();
     this.draw();
+    this.ask();
   }
 
   shows = (view) => this.model.get("views").includes(view);
@@ -944,16 +947,17 @@ class Explorer {
   }
 
   listen() {
-    const adopt = () => this.adopt();
+    const adopts = SAVED.map((name) => [`change:${TRAITS[name]}`, () => this.adopt(name)]);
+    const follow = () => this.redraw();
     const answer = (content) => this.hear(content);
     const light = (event) => this.light(tagUnder(event));
     const over = (event) => event.target.closest(".plane") ?? light(event); // a plane looks for the nearest vector
     const events = { pointerover: over, focusin: light, pointerleave: () => this.light(null), keydown: (event) => event.stopPropagation() };
-    for (const trait of Object.values(TRAITS)) this.model.on(`change:${trait}`, adopt);
+    for (const [change, adopt] of [...adopts, ["change:views", follow]]) this.model.on(change, adopt);
     this.model.on("msg:custom", answer);
     for (const [name, handler] of Object.entries(events)) this.root.addEventListener(name, handler);
     this.close = () => {
-      for (const trait of Object.values(TRAITS)) this.model.off(`change:${trait}`, adopt);
+      for (const [change, adopt] of [...adopts, ["change:views", follow]]) this.model.off(change, adopt);
       this.model.off("msg:custom", answer);
       for (const [name, handler] of Object.entries(events)) this.root.removeEventListener(name, handler);
       clearInterval(this.playing);
@@ -1003,7 +1007,7 @@ class Explorer {
 
   horizonText() {
     if (!this.model.send && this.horizon.of !== this.key()) return { text: NO_KERNEL, current: false };
-    if (this.silent) return { text: SILENT_KERNEL, current: false };
+    if (this.silent && this.horizon.of !== this.key()) return { text: SILENT_KERNEL, current: false };
     return { text: this.horizon.sentence, wrong: this.horizon.wrong, current: this.horizon.of === this.key() };
   }
 
@@ -1054,11 +1058,26 @@ class Explorer {
 
   // ------------------------------------------------ changing the state
 
-  /** A change under way: everything follows, nothing is remembered yet. */
+  /** A change under way: everything follows, nothing is remembered yet. A hand ends the film. */
   change(part) {
+    this.pause();
+    this.show(part);
+  }
+
+  show(part) {
     Object.assign(this.state, part);
+    this.forgetProblems();
     this.redrawAtOnce();
     queueMicrotask(() => this.ask());
+  }
+
+  /** What was refused, and its reason, stay until the next change. */
+  forgetProblems() {
+    this.problems = {};
+    for (const field of this.root.querySelectorAll("[aria-invalid]")) {
+      field.isTyping = false;
+      field.removeAttribute("aria-invalid");
+    }
   }
 
   /** What is looked at, which no undo brings back. */
@@ -1074,11 +1093,11 @@ class Explorer {
   }
 
   /** Make the state before the last changes one to come back to; changes of one `kind` in quick succession are one. */
-  remember(kind) {
-    if (JSON.stringify(this.snapshot()) === JSON.stringify(this.saved)) return false;
+  remember(kind, snapshot = this.snapshot()) {
+    if (JSON.stringify(snapshot) === JSON.stringify(this.saved)) return false;
     const now = performance.now();
     if (kind === null || kind !== this.lastKind || now - this.lastTime > 1000) this.past.push(this.saved);
-    Object.assign(this, { future: [], lastKind: kind, lastTime: now, saved: this.snapshot() });
+    Object.assign(this, { future: [], lastKind: kind, lastTime: now, saved: snapshot });
     return true;
   }
 
@@ -1094,29 +1113,30 @@ class Explorer {
     this.redrawAtOnce();
   }
 
-  restore(from, to) {
+  restore(past, future) {
+    this.pause(); // which may add to the past
+    const [from, to] = [this[past], this[future]];
     if (!from.length) return;
     to.push(this.saved);
-    Object.assign(this.state, from.pop());
-    Object.assign(this, { lastKind: null, problems: {}, saved: this.snapshot() });
+    this.show(from.pop());
+    Object.assign(this, { lastKind: null, saved: this.snapshot() });
     this.save();
   }
-  undo = () => this.restore(this.past, this.future);
-  redo = () => this.restore(this.future, this.past);
+  undo = () => this.restore("past", "future");
+  redo = () => this.restore("future", "past");
 
   reset() {
     this.change({ weights: this.reference });
     this.commit();
   }
 
-  /** Python, or another view of the same explorer, has set traits. */
-  adopt() {
+  /** Python, or another view of the same explorer, has set a trait; what a hand is doing goes on. */
+  adopt(name) {
     if (this.saving) return;
-    Object.assign(this.state, this.traits());
-    this.remember("traits");
-    this.ask();
+    const value = this.model.get(TRAITS[name]);
+    this.remember("traits", { ...this.saved, [name]: value });
+    this.show({ [name]: value });
     this.speakSoon();
-    this.redraw();
   }
 
   setNumbers(addresses, numbers) {
@@ -1154,6 +1174,12 @@ class Explorer {
     this.light(name ?? tagUnder(event));
   }
 
+  /** A finger on a handle moves it, and does not scroll the page. */
+  touch(event, names, scale) {
+    const { clientX, clientY } = event.touches[0];
+    if (this.editable && this.nearest({ currentTarget: event.currentTarget, clientX, clientY }, names, scale)) event.preventDefault();
+  }
+
   grab(event, names, scale) {
     const name = this.nearest(event, names, scale);
     if (event.button !== 0 || !this.editable || !name) return;
@@ -1177,13 +1203,21 @@ class Explorer {
 
   /** Follow a pointer until it is let go: `move` is told how far it has come; without a move nothing changes. */
   follow(node, start, move) {
+    this.pause();
     this.dragging = true;
     node.setPointerCapture(start.pointerId);
     node.onpointermove = (event) => move(event.clientX - start.clientX, event.clientY - start.clientY);
-    node.onpointerup = node.onpointercancel = () => {
+    const end = () => {
       node.onpointermove = node.onpointerup = node.onpointercancel = null;
       this.dragging = false;
+    };
+    node.onpointerup = () => {
+      end();
       this.commit();
+    };
+    node.onpointercancel = () => {
+      end();
+      this.change(this.saved);
     };
   }
 
@@ -1211,16 +1245,13 @@ class Explorer {
     try {
       const part = take();
       field.isTyping = false;
-      delete this.problems[where];
       this.change(part);
       this.commit();
     } catch (error) {
       this.problems[where] = `Not taken: ${error.message}.`;
       field.setAttribute("aria-invalid", "true");
       this.redraw();
-      return;
     }
-    field.removeAttribute("aria-invalid");
   }
 
   type(event, address) {
@@ -1240,8 +1271,10 @@ class Explorer {
   setCode(text, field) {
     this.attempt("code", field, () => {
       const state = decode(text, this.state.weights);
-      const { name, epoch } = state;
-      return this.models[name]?.epochs[epoch ?? 0] ? state : { ...state, name: this.state.name, epoch: this.state.epoch };
+      const { name, epoch, ...rest } = state;
+      const history = this.models[name];
+      const isKnown = history && (epoch === null) === (history.best_epoch === null) && history.epochs[epoch ?? 0];
+      return isKnown ? state : rest;
     });
   }
 
@@ -1251,23 +1284,25 @@ class Explorer {
     this.redraw();
   }
 
-  goTo(name, epoch, done = true) {
-    this.change({ name, epoch, weights: this.models[name].epochs[epoch ?? 0] });
-    if (done) this.commit();
+  stateAt = (name, epoch) => ({ name, epoch, weights: this.models[name].epochs[epoch ?? 0] });
+
+  goTo(name, epoch) {
+    this.change(this.stateAt(name, epoch));
+    this.commit();
   }
 
   play() {
     if (this.playing) return this.pause();
     const last = this.models[this.state.name].epochs.length - 1;
-    this.goTo(this.state.name, this.state.epoch >= last ? 0 : this.state.epoch, false);
+    this.show(this.stateAt(this.state.name, this.state.epoch >= last ? 0 : this.state.epoch));
     this.playing = setInterval(() => {
-      if (this.state.epoch >= this.models[this.state.name].epochs.length - 1) return this.pause();
-      this.goTo(this.state.name, this.state.epoch + 1, false);
+      if (this.state.epoch >= last) return this.pause();
+      this.show(this.stateAt(this.state.name, this.state.epoch + 1));
     }, FILM_STEP);
-    this.redraw();
   }
 
   pause() {
+    if (!this.playing) return;
     clearInterval(this.playing);
     this.playing = null;
     this.commit();
@@ -1293,9 +1328,9 @@ class Explorer {
   }
 
   hear({ question, horizon }) {
-    if (question !== this.asked && question !== this.key()) return;
     clearTimeout(this.silence);
-    Object.assign(this, { silent: false, horizon: { of: question, ...horizon } });
+    this.silent = false;
+    if (question === this.asked || question === this.key()) this.horizon = { of: question, ...horizon };
     this.resting = setTimeout(() => {
       this.asked = null;
       this.ask();

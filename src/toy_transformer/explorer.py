@@ -43,7 +43,8 @@ class Explorer(WithPicture, anywidget.AnyWidget):
     """A widget whose traits can be read, set and observed; `explore` makes one.
 
     `weights` has the numbers by name, as in `hand_written.EXACT`; `model_name` and `epoch` say where they began;
-    `length_scaling` is κ. Values that cannot be are refused with `ValueError`.
+    `length_scaling` is κ; `horizon` says of which weights it is. Values that cannot be are refused with `ValueError`,
+    those of another type with `TraitError`.
     """
 
     _esm = Path(__file__).parent / "explorer.js"
@@ -65,7 +66,6 @@ class Explorer(WithPicture, anywidget.AnyWidget):
         self, models: Mapping[str, Transformer | TrainedModel], strings: Sequence[str], views: Sequence[str] | None
     ):
         self.config = _common_config(models)
-        views = _views_of(self.config, views)
         self._follows_the_page = False
         self._found = None, {}
         name = next(iter(models))
@@ -78,7 +78,7 @@ class Explorer(WithPicture, anywidget.AnyWidget):
             weights=histories[name]["epochs"][epoch or 0],
             length_scaling=float(self.config.length_scaling),
             strings=list(strings),
-            views=views,
+            views=_views_of(self.config, views),
             palette=(255 * YES_AND_NO(np.linspace(0, 1, 65))[:, :3]).round().astype(int).tolist(),
             attend_cls=self.config.attend_cls,
             editable=_is_editable(self.config),
@@ -131,7 +131,8 @@ class Explorer(WithPicture, anywidget.AnyWidget):
         self.send({"question": question["question"], "horizon": horizon})
 
     def _find_horizon(self, change: object = None) -> None:
-        self.horizon = self._horizon_of(self.weights, self.length_scaling)
+        about = {"weights": self.weights, "length_scaling": self.length_scaling}
+        self.horizon = self._horizon_of(**about) | about
 
     def _horizon_of(self, weights: Mapping[str, Sequence], length_scaling: float) -> dict:
         """Find the horizon, once for weights that the page asks about and then keeps."""
@@ -153,6 +154,10 @@ class Explorer(WithPicture, anywidget.AnyWidget):
     @traitlets.validate("weights")
     def _check_weights(self, proposal: traitlets.Bunch) -> dict:
         return numbers_of(self._build(proposal.value, 0.0))
+
+    @traitlets.validate("views")
+    def _check_views(self, proposal: traitlets.Bunch) -> list[str]:
+        return _views_of(self.config, proposal.value)
 
     @traitlets.validate("strings")
     def _check_strings(self, proposal: traitlets.Bunch) -> list[str]:

@@ -1,5 +1,6 @@
-"""Pruning: what a model never needed, taken away without changing the function that it is."""
+"""Smaller models: without what a model never needed, and without some of its heads."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -18,13 +19,15 @@ class Essence:
     """All that the logit needs of a model with heads of size 1 and without norm, whatever its hidden size.
 
     Softmax takes no notice of a constant added to all scores of a head, and a constant in its values is a constant
-    in its result; so the tokens' scores and values are differences to the first token that is attended to. `seen` is
-    what the classifier (row 0) and the rows of W_in see of where CLS starts (column 0) and of what each head adds to
-    it for a result of 1. `written` is what the classifier sees of what each unit of the feed-forward writes.
+    in its result; so the tokens' scores and values are differences to the first token that is attended to, whose
+    values are `first_values`. `seen` is what the classifier (row 0) and the rows of W_in see of CLS where all heads'
+    results are those (column 0), and of what each head adds for a result that is higher by 1. `written` is what the
+    classifier sees of what each unit of the feed-forward writes.
     """
 
     scores: Float[np.ndarray, "head other_token"]
     values: Float[np.ndarray, "head other_token"]
+    first_values: Float[np.ndarray, "head"]
     seen: Float[np.ndarray, "reader start_and_heads"]
     written: Float[np.ndarray, "unit"]
 
@@ -36,10 +39,32 @@ def reduce_exactly(model: Transformer) -> Transformer:
     and with values in proportion one stays. The rest is a change of basis onto what is used. The result is in
     float64. Raises `ValueError` for a model with norm, with heads of more than one number, or with dropout.
     """
+    _check(model)
+    return _build(_merge_heads(essence_of(model)), model)
+
+
+def _check(model: Transformer) -> None:
     config = model.config
     if config.norm is not None or config.attention_head_size != 1 or config.dropout:
-        raise ValueError(f"{config}: only models without norm and dropout, with heads of size 1, are reduced")
-    return _build(_merge_heads(essence_of(model)), model)
+        raise ValueError(f"{config}: only models without norm and dropout, with heads of size 1, can be made smaller")
+
+
+def without_heads(model: Transformer, results: Mapping[int, float]) -> Transformer:
+    """Give a model of the least hidden size in which some heads are silent, and gone.
+
+    `results` says, for each of these, which constant stands in for its result. In float64. Raises `ValueError` as
+    `reduce_exactly` does, and for a head that the model does not have.
+    """
+    _check(model)
+    num_heads = model.config.num_attention_heads
+    if unknown := set(results) - set(range(num_heads)):
+        raise ValueError(f"heads {sorted(unknown)}: the model has the heads 0 to {num_heads - 1}")
+    essence = essence_of(model)
+    seen = essence.seen.copy()
+    for head, result in results.items():
+        seen[:, 0] += (result - essence.first_values[head]) * seen[:, 1 + head]
+    kept = [head for head in range(num_heads) if head not in results]
+    return _build(_keep(replace(essence, seen=seen), kept, list(seen[:, 1:].T[kept])), model)
 
 
 def essence_of(model: Transformer) -> Essence:
@@ -53,6 +78,7 @@ def essence_of(model: Transformer) -> Essence:
     return Essence(
         scores=(scores - scores[:, :1])[:, 1:],
         values=(values - values[:, :1])[:, 1:],
+        first_values=values[:, 0],
         seen=readers @ np.column_stack([start, weights["W_O"]]),
         written=(weights["classifier"] @ weights["W_out"])[0],
     )
@@ -76,10 +102,15 @@ def _merge_heads(essence: Essence) -> Essence:
         else:
             other = essence.values[kept[twin]]
             columns[twin] = columns[twin] + (value @ other) / (other @ other) * column
-    if not kept:  # a model has at least one head
-        kept, columns = [0], [0 * essence.seen[:, 0]]
-    seen = np.column_stack([essence.seen[:, 0], *columns])
-    return replace(essence, scores=essence.scores[kept], values=essence.values[kept], seen=seen)
+    return _keep(essence, kept, columns)
+
+
+def _keep(essence: Essence, heads: list[int], columns: list[np.ndarray]) -> Essence:
+    """Leave some of the heads, with what is seen of each."""
+    if not heads:  # a model has at least one
+        heads, columns = [0], [np.zeros(len(essence.seen))]
+    parts = {name: getattr(essence, name)[heads] for name in ("scores", "values", "first_values")}
+    return replace(essence, **parts, seen=np.column_stack([essence.seen[:, 0], *columns]))
 
 
 def _are_twins(essence: Essence, head: int, other: int) -> bool:
