@@ -7,10 +7,17 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 from toy_transformer import experiments
 from toy_transformer.data import Batch, concatenate
 from toy_transformer.head_importance import (
+    ORDERS,
+    CurvePoint,
     ablation_importance,
+    curve,
+    fewest_heads,
     gradient_importance,
     horizon_importance,
+    mean_results,
     prune,
+    prune_each,
+    random_order,
     results_of,
 )
 from toy_transformer.horizon import horizon
@@ -37,7 +44,7 @@ def losses(model: Transformer, strings: Batch) -> torch.Tensor:
 
 def test_gradient_is_that_of_a_mask(models, strings):
     """Against differences: the loss with one head's result made a little larger and a little smaller."""
-    found = gradient_importance(models[0], strings)
+    found = gradient_importance(models[0], strings, mean_results(models[0], strings))
     h = 1e-5
     for head in (0, 7, 15):
         masked = []
@@ -65,45 +72,64 @@ def losses_from(model: Transformer, strings: Batch, moved: torch.Tensor) -> torc
 
 
 def test_ablation_is_the_loss_of_the_model_without_the_head(models, strings):
-    model, found = models[1], ablation_importance(models[1], strings)
-    means = results_of(model, strings).mean(dim=0).tolist()
+    model, means = models[1], mean_results(models[1], strings)
+    found = ablation_importance(model, strings, means)
     for head in (0, 5, 15):
         without = losses(without_heads(model, {head: means[head]}), strings).mean()
         assert found[head].item() == pytest.approx((without - losses(model, strings).mean()).item(), abs=1e-8)
 
 
 def test_horizon_importance_and_that_mean_and_zero_differ(models, strings):
-    model, found = models[0], horizon_importance(models[0], strings)
-    means = results_of(model, strings).mean(dim=0).tolist()
-    to_mean = [horizon(without_heads(model, {head: mean})) for head, mean in enumerate(means)]
+    model, means = models[0], mean_results(models[0], strings)
+    found = horizon_importance(model, strings, means)
+    to_mean = [horizon(without_heads(model, {head: mean})) for head, mean in means.items()]
     to_zero = [horizon(without_heads(model, {head: 0.0})) for head in range(16)]
     assert found.tolist() == [-length for length in to_mean]
     assert to_mean != to_zero
-
-
-ORDERS = {"gradient": gradient_importance, "ablation": ablation_importance, "horizon": horizon_importance}
 
 
 @pytest.mark.parametrize("order", [*ORDERS, "random"])
 def test_pruning_takes_one_head_after_another(models, strings, order):
     test_strings = concatenate(next(experiments.TEST_DATA.epochs()))
     for model in models:
-        fixed = torch.randperm(16, generator=torch.Generator().manual_seed(0)).tolist()
+        fixed = random_order(16, seed=0)
         steps = prune(model, strings, ORDERS.get(order, fixed))
         assert [len(step.heads) for step in steps] == list(range(16, 0, -1))
         assert all(set(few) < set(many) for (few, _), (many, _) in zip(steps[1:], steps, strict=False))
         assert all(step.model.config.num_attention_heads == len(step.heads) for step in steps)
-        horizons = [horizon(step.model) for step in steps]
-        assert horizons[0] == horizon(model)
-        if order in ("ablation", "horizon"):  # fewer heads can be right about longer strings
-            assert max(horizons) > 2 * horizons[0]
         if order == "random":
             assert [step.heads for step in steps[1:3]] == [tuple(sorted(fixed[1:])), tuple(sorted(fixed[2:]))]
-        # Half of the heads can go by measure, while no test string is lost.
-        errors = sum(map(len, [experiments.evaluate(steps[8].model, test_strings)["wrong_strings"]]))
-        assert (errors == 0) == (order in ("ablation", "horizon") or (order == "gradient" and model is models[0]))
+        points = curve(steps, test_strings)
+        assert (points[0].errors, points[0].horizon) == (0, horizon(model))
+        assert points[8] == (
+            8,
+            len(experiments.evaluate(steps[8].model, test_strings)["wrong_strings"]),
+            horizon(steps[8].model),
+        )
+        # Half of the heads can go by measure, while no test string is lost, and the horizon gets longer on the way.
+        assert (fewest_heads(points) <= 8) == (order != "random")
+        assert order == "random" or max(point.horizon for point in points) > 2 * points[0].horizon
+
+
+def test_fewest_heads():
+    points = [CurvePoint(4, 0, 100), CurvePoint(3, 0, 120), CurvePoint(2, 0, 90), CurvePoint(1, 7, 200)]
+    assert fewest_heads(points) == 2 and fewest_heads(points, keep_horizon=True) == 3
+    assert fewest_heads(points[:3]) == 2
+
+
+def test_importance_is_that_of_a_model_whose_silent_heads_are_silent(models, strings):
+    constants = mean_results(models[0], strings)
+    for importance in ORDERS.values():
+        first, then = (importance(models[0], strings, constants, silent) for silent in ([], [0, 3]))
+        assert not torch.allclose(first[4:], then[4:])
 
 
 def test_a_head_that_is_not_there_is_refused(models):
     with pytest.raises(ValueError, match="heads 0 to 15"):
         without_heads(models[0], {16: 0.0})
+
+
+def test_several_models_are_pruned_as_each_alone(models, strings):
+    together = prune_each(models, strings, gradient_importance)
+    alone = [prune(model, strings, gradient_importance) for model in models]
+    assert [[step.heads for step in steps] for steps in together] == [[step.heads for step in steps] for steps in alone]

@@ -295,3 +295,15 @@ def test_shares_and_their_intervals():
     whiskers = [tuple(line.get_xdata()) for line in ax.lines]
     assert set(whiskers) == set(INTERVALS.values())
     assert "no errors 92%" in ax.get_label() and "between 85% and 96%" in ax.get_label()
+
+
+def test_pruning_has_a_column_for_each_order_and_a_line_for_each_model():
+    points = np.array([[[3, 0, 60], [2, 0, 90], [1, 7, 2]], [[3, 0, 20], [2, 4, 10], [1, 9, 0]]])
+    axes = plots.plot_pruning({"by loss": points, "random": points[::-1]})
+    assert len(axes) == 4 and [ax.get_title(loc="left") for ax in axes[:2]] == ["by loss", "random"]
+    for ax, what in zip(axes[::2], (1, 2), strict=True):
+        *models, median = ax.lines
+        np.testing.assert_array_equal(median.get_ydata(), np.maximum(np.median(points[:, :, what], axis=0), 0.3))
+        for line, model in zip(models, points, strict=True):
+            np.testing.assert_array_equal(line.get_ydata(), np.maximum(model[:, what], 0.3))
+    assert axes[2].get_label() == "by loss, median horizon: 3 heads 40, 2 heads 50, 1 heads 1."

@@ -11,7 +11,7 @@ from toy_transformer.certificate import check_certificate
 from toy_transformer.hand_written import build, numbers_of
 from toy_transformer.horizon import certify, shortest_wrong_string
 from toy_transformer.model import ModelConfig, Transformer, from_counts
-from toy_transformer.pruning import reduce_exactly
+from toy_transformer.pruning import essence_of, reduce_exactly, squeeze, without_heads
 
 
 def random_counts(num_strings: int) -> torch.Tensor:
@@ -123,3 +123,28 @@ def test_a_constant_model_keeps_one_head_and_one_dimension():
 def test_other_models_are_refused(config):
     with pytest.raises(ValueError, match="without norm and dropout, with heads of size 1, can be made smaller"):
         reduce_exactly(Transformer(ModelConfig(**config)))
+
+
+def test_squeezing_keeps_the_most_of_what_is_read():
+    """A pruned model of 54 numbers, squeezed into 36: what is lost is the least singular value, and no more."""
+    model = experiments.run("increased_num_attention_heads")[3].model
+    two_heads = without_heads(model, dict.fromkeys(set(range(16)) - {7, 8}, 0.0))
+    squeezed = squeeze(two_heads, 2)
+    assert squeezed.config.architecture == ModelConfig()
+    seen = essence_of(two_heads).seen
+    left_out = np.linalg.norm(seen - essence_of(squeezed).seen, ord=2)
+    assert left_out == pytest.approx(np.linalg.svd(seen).S[2])
+    torch.testing.assert_close(logits(squeeze(two_heads, 3)), logits(two_heads), rtol=1e-9, atol=1e-9)
+    with pytest.raises(ValueError, match="needs 2"):
+        squeeze(two_heads, 1)
+
+
+def test_retraining_goes_on_from_where_the_models_are():
+    models = [reduce_exactly(run.model) for run in experiments.run("increased_num_attention_heads")[:2]]
+    before = [numbers_of(model) for model in models]
+    runs = experiments.retrain(models, num_epochs=1)
+    assert [numbers_of(model) for model in models] == before
+    for run, model in zip(runs, models, strict=True):
+        assert len(run.validation_losses) == 1
+        torch.testing.assert_close(logits(run.model_at(0)), logits(model), rtol=0, atol=1e-2)
+        assert not torch.allclose(logits(run.model), logits(model), atol=1e-2)

@@ -3,6 +3,7 @@
 A further experiment is one entry in `EXPERIMENTS`; `sweep` asks hundreds of seeds of any configuration.
 """
 
+import copy
 import math
 import pickle
 from collections.abc import Mapping, Sequence
@@ -214,6 +215,13 @@ def outcomes(rows: Sequence[SweepRow]) -> dict[str, int]:
         "one letter only": one_letter_only,
         "other errors": len(rows) - no_errors - one_letter_only,
     }
+
+
+def retrain(models: Sequence[Transformer], num_epochs: int) -> list[TrainedModel]:
+    """Train models of one architecture on the usual strings, side by side, from where they are; the models stay."""
+    copies = [copy.deepcopy(model).float().requires_grad_() for model in models]
+    validation = concatenate(next(VALIDATION_DATA.epochs()))
+    return train(copies, TRAINING_DATA.epochs(), validation, TrainingConfig(max_epochs=num_epochs))
 
 
 def _train_and_test(

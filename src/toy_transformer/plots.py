@@ -308,6 +308,33 @@ def plot_horizon_by_epoch(
     return describe(ax, f"Horizon by epoch, from epoch 1 on. {'. '.join(words)}.")
 
 
+def plot_pruning(curves: Mapping[str, ArrayLike], axes: Sequence[Axes] | None = None) -> tuple[Axes, ...]:
+    """Draw what models are worth with fewer and fewer heads: test errors above, horizons below, a column an order.
+
+    `curves` has, for each order, an array of shape (model, step, 3): heads left, test errors, horizon. Each model is
+    a thin line, their median a thick one.
+    """
+    if axes is None:
+        axes = plt.subplots(2, len(curves), figsize=(2.7 * len(curves), 4.6), sharex=True, sharey="row")[1].ravel()
+    for column, (order, points) in enumerate(curves.items()):
+        points = np.asarray(points)
+        for row, what in enumerate(["test errors", "horizon"]):
+            ax, numbers = axes[row * len(curves) + column], points[:, :, 1 + row]
+            ax.plot(points[0, :, 0], _on_log_axis(numbers.T), color=FAINT, linewidth=0.8)
+            medians = np.median(numbers, axis=0)
+            ax.plot(points[0, :, 0], _on_log_axis(medians), "o-", color=INK, markersize=3)
+            if column == 0:
+                ax.set(ylabel=what)
+            told = ", ".join(f"{n} heads {median:,.0f}" for n, median in zip(points[0, :, 0], medians, strict=True))
+            describe(ax, f"{order}, median {what}: {told}.")
+        axes[column].set(title=order)
+        axes[len(curves) + column].set(xlabel="heads left", xlim=(points[0, 0, 0] + 0.5, 0.5))
+    for row in (0, 1):
+        shown = [n for points in curves.values() for n in np.asarray(points)[:, :, 1 + row].ravel()]
+        _count_from_zero(axes[row * len(curves)], axes[row * len(curves)].yaxis, shown)
+    return tuple(axes)
+
+
 def plot_shares(
     shares: Mapping[str, Mapping[str, float]], intervals: Mapping[str, tuple[float, float]], ax: Axes | None = None
 ) -> Axes:

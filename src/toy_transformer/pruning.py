@@ -43,6 +43,20 @@ def reduce_exactly(model: Transformer) -> Transformer:
     return _build(_merge_heads(essence_of(model)), model)
 
 
+def squeeze(model: Transformer, hidden_size: int) -> Transformer:
+    """Give the nearest model of a hidden size: of what is read from the residual stream, the least is left out.
+
+    "Nearest" is meant for the matrix of what the classifier and the feed-forward read of where CLS starts and of each
+    head: the product of the truncated singular value decomposition (Eckart and Young 1936). In float64. Raises
+    `ValueError` where the tokens need more dimensions to have their scores and values.
+    """
+    _check(model)
+    essence = essence_of(model)
+    left, singular, right = np.linalg.svd(essence.seen, full_matrices=False)
+    singular[hidden_size:] = 0
+    return _build(replace(essence, seen=left * singular @ right), model, hidden_size)
+
+
 def _check(model: Transformer) -> None:
     config = model.config
     if config.norm is not None or config.attention_head_size != 1 or config.dropout:
@@ -136,14 +150,20 @@ def _factor(matrix: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
     return factors
 
 
-def _build(essence: Essence, model: Transformer) -> Transformer:
-    """Make the smallest model with an essence: its tokens and its residual stream share the dimensions."""
+def _build(essence: Essence, model: Transformer, size: int | None = None) -> Transformer:
+    """Make a model with an essence, the smallest if no size is given: tokens and residual stream share the dimensions.
+
+    Raises `ValueError` for a size that is too small.
+    """
     num_heads = len(essence.scores)
     patterns = np.vstack([essence.scores, essence.values])
     needs_query = not _is_zero(essence.scores, patterns)
     # A query is made from where CLS starts, so that must not be the origin.
     extra = int(needs_query and _is_zero(essence.seen[:, 0], essence.seen))
-    size = max(_rank(patterns), _rank(essence.seen) + extra, 1)
+    least = max(_rank(patterns), _rank(essence.seen) + extra, 1)
+    size = least if size is None else size
+    if size < least:
+        raise ValueError(f"hidden_size={size}: this model needs {least}")
     maps, differences = _factor(patterns, size)
     readers, stream = _factor(essence.seen, size)
     if extra:
