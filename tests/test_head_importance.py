@@ -7,17 +7,17 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 from toy_transformer import experiments
 from toy_transformer.data import Batch, concatenate
 from toy_transformer.head_importance import (
-    ORDERS,
+    MEASURES,
     CurvePoint,
+    Pruning,
     ablation_importance,
-    curve,
     fewest_heads,
     gradient_importance,
     horizon_importance,
     mean_results,
     prune,
     prune_each,
-    random_order,
+    random_importance,
     results_of,
 )
 from toy_transformer.horizon import horizon
@@ -88,27 +88,46 @@ def test_horizon_importance_and_that_mean_and_zero_differ(models, strings):
     assert to_mean != to_zero
 
 
-@pytest.mark.parametrize("order", [*ORDERS, "random"])
-def test_pruning_takes_one_head_after_another(models, strings, order):
-    test_strings = concatenate(next(experiments.TEST_DATA.epochs()))
+@pytest.fixture(scope="module")
+def test_strings() -> Batch:
+    return concatenate(next(experiments.TEST_DATA.epochs()))
+
+
+@pytest.mark.parametrize("measure", [*MEASURES, "random"])
+def test_pruning_takes_one_head_after_another(models, strings, test_strings, measure):
     for model in models:
-        fixed = random_order(16, seed=0)
-        steps = prune(model, strings, ORDERS.get(order, fixed))
-        assert [len(step.heads) for step in steps] == list(range(16, 0, -1))
-        assert all(set(few) < set(many) for (few, _), (many, _) in zip(steps[1:], steps, strict=False))
-        assert all(step.model.config.num_attention_heads == len(step.heads) for step in steps)
-        if order == "random":
-            assert [step.heads for step in steps[1:3]] == [tuple(sorted(fixed[1:])), tuple(sorted(fixed[2:]))]
-        points = curve(steps, test_strings)
+        silent, points = prune(model, strings, MEASURES.get(measure, random_importance), test_strings)
+        assert len(silent) == 15 and silent.keys() < set(range(16))
+        assert silent == {head: mean_results(model, strings)[head] for head in silent}
+        assert [point.num_heads for point in points] == list(range(16, 0, -1))
         assert (points[0].errors, points[0].horizon) == (0, horizon(model))
-        assert points[8] == (
-            8,
-            len(experiments.evaluate(steps[8].model, test_strings)["wrong_strings"]),
-            horizon(steps[8].model),
-        )
+        half = without_heads(model, dict(list(silent.items())[:8]))
+        wrong = experiments.evaluate(half, test_strings)["wrong_strings"]
+        assert points[8] == (8, len(wrong), horizon(half))
         # Half of the heads can go by measure, while no test string is lost, and the horizon gets longer on the way.
-        assert (fewest_heads(points) <= 8) == (order != "random")
-        assert order == "random" or max(point.horizon for point in points) > 2 * points[0].horizon
+        assert (fewest_heads(points) <= 8) == (measure != "random")
+        assert measure == "random" or max(point.horizon for point in points) > 2 * points[0].horizon
+
+
+def test_the_least_important_goes_first_of_those_that_are_left(models, strings, test_strings):
+    means = mean_results(models[0], strings)
+    order = [*prune(models[0], strings, ablation_importance, test_strings).silent]
+    for step in (0, 1, 9):
+        measured = ablation_importance(models[0], strings, means, order[:step]).tolist()
+        assert order[step] == min(set(means) - set(order[:step]), key=measured.__getitem__)
+
+
+def test_a_random_order_is_that_of_the_seed(models, strings):
+    first, again, other = (
+        random_importance(model, strings, dict.fromkeys(range(16), 0.0)) for model in (models[0], models[0], models[1])
+    )
+    assert first.tolist() == again.tolist() != other.tolist()
+
+
+def test_down_to():
+    points = [CurvePoint(heads, 0, 0) for heads in (3, 2, 1)]
+    pruning = Pruning({2: 0.5, 0: 1.5}, points)
+    assert (pruning.down_to(3), pruning.down_to(2), pruning.down_to(1)) == ({}, {2: 0.5}, {2: 0.5, 0: 1.5})
 
 
 def test_fewest_heads():
@@ -119,7 +138,7 @@ def test_fewest_heads():
 
 def test_importance_is_that_of_a_model_whose_silent_heads_are_silent(models, strings):
     constants = mean_results(models[0], strings)
-    for importance in ORDERS.values():
+    for importance in MEASURES.values():
         first, then = (importance(models[0], strings, constants, silent) for silent in ([], [0, 3]))
         assert not torch.allclose(first[4:], then[4:])
 
@@ -129,7 +148,9 @@ def test_a_head_that_is_not_there_is_refused(models):
         without_heads(models[0], {16: 0.0})
 
 
-def test_several_models_are_pruned_as_each_alone(models, strings):
-    together = prune_each(models, strings, gradient_importance)
-    alone = [prune(model, strings, gradient_importance) for model in models]
-    assert [[step.heads for step in steps] for steps in together] == [[step.heads for step in steps] for steps in alone]
+def test_several_models_are_pruned_as_each_alone(models, strings, test_strings):
+    measures = {"gradient": gradient_importance, "random": random_importance}
+    together = prune_each(models, strings, measures, test_strings)
+    assert together == {
+        name: [prune(model, strings, measure, test_strings) for model in models] for name, measure in measures.items()
+    }

@@ -306,4 +306,4 @@ def test_pruning_has_a_column_for_each_order_and_a_line_for_each_model():
         np.testing.assert_array_equal(median.get_ydata(), np.maximum(np.median(points[:, :, what], axis=0), 0.3))
         for line, model in zip(models, points, strict=True):
             np.testing.assert_array_equal(line.get_ydata(), np.maximum(model[:, what], 0.3))
-    assert axes[2].get_label() == "by loss, median horizon: 3 heads 40, 2 heads 50, 1 heads 1."
+    assert axes[2].get_label() == "by loss, heads left and median horizon: 3, 40; 2, 50; 1, 1."

@@ -142,7 +142,7 @@ def test_squeezing_keeps_the_most_of_what_is_read():
 def test_retraining_goes_on_from_where_the_models_are():
     models = [reduce_exactly(run.model) for run in experiments.run("increased_num_attention_heads")[:2]]
     before = [numbers_of(model) for model in models]
-    runs = experiments.retrain(models, num_epochs=1)
+    runs = experiments.retrain(models, experiments.TrainingConfig(max_epochs=1))
     assert [numbers_of(model) for model in models] == before
     for run, model in zip(runs, models, strict=True):
         assert len(run.validation_losses) == 1

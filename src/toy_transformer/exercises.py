@@ -12,11 +12,13 @@ from functools import wraps
 import torch
 
 from toy_transformer.all_lengths import certify_all_lengths
-from toy_transformer.data import VariableLengthStrings
+from toy_transformer.data import Batch, VariableLengthStrings
 from toy_transformer.experiments import SweepRow, is_right, outcomes
 from toy_transformer.hand_written import build
+from toy_transformer.head_importance import horizon_importance, mean_results
 from toy_transformer.horizon import Undecidable, horizon, shortest_wrong_string
-from toy_transformer.model import Transformer
+from toy_transformer.model import ModelConfig, Transformer
+from toy_transformer.pruning import without_heads
 from toy_transformer.task import Tokenizer, whole_numbers
 
 OPEN = "Not answered yet: put your answer in place of None and run the cell again."
@@ -342,3 +344,37 @@ def scale_query(model: Transformer, head: int, factor: float) -> Transformer:
     with torch.no_grad():
         scaled.self_attention_block.W_Q.weight[head] *= factor
     return scaled
+
+
+@_check
+def check_num_numbers(number: int, config: ModelConfig) -> str | None:
+    """Notebook 08: how many numbers does a model of these sizes have?"""
+    right = sum(weight.numel() for weight in Transformer(config).parameters())
+    if number == right:
+        return None
+    if number == right - 2 * config.hidden_size:
+        return "CLS and PAD have embeddings, too."
+    return "5 embeddings, W_Q, W_K and W_V with a row for each head, W_O with a column, W_in, W_out, the classifier."
+
+
+@_check
+def check_needed_head(head: int, model: Transformer, strings: Batch) -> str | None:
+    """Notebook 08: which head, when silent, makes the horizon shortest?"""
+    importance = horizon_importance(model, strings, mean_results(model, strings))
+    if head not in range(len(importance)):
+        raise ValueError(f"expected a head, from 0 to {len(importance) - 1}")
+    if head == importance.argmax():
+        return None
+    return f"without head {head} the model is right up to {-int(importance[head]):,} letters; another costs more."
+
+
+@_check
+def check_kept_heads(heads: Sequence[int], model: Transformer, strings: Batch, length: int) -> str | None:
+    """Notebook 08: two heads that, alone, keep the model right about every string up to a length."""
+    num_heads = model.config.num_attention_heads
+    if len(set(heads)) != 2 or not set(heads) <= set(range(num_heads)):
+        raise ValueError(f"expected two different heads from 0 to {num_heads - 1}, such as (0, 1)")
+    means = mean_results(model, strings)
+    pruned = without_heads(model, {head: means[head] for head in means if head not in heads})
+    wrong = shortest_wrong_string(pruned, length)
+    return None if wrong is None else f"with these two alone, {wrong.string} of {wrong.length:,} letters is wrong."

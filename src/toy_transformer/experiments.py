@@ -217,11 +217,11 @@ def outcomes(rows: Sequence[SweepRow]) -> dict[str, int]:
     }
 
 
-def retrain(models: Sequence[Transformer], num_epochs: int) -> list[TrainedModel]:
+def retrain(models: Sequence[Transformer], training_config: TrainingConfig) -> list[TrainedModel]:
     """Train models of one architecture on the usual strings, side by side, from where they are; the models stay."""
     copies = [copy.deepcopy(model).float().requires_grad_() for model in models]
     validation = concatenate(next(VALIDATION_DATA.epochs()))
-    return train(copies, TRAINING_DATA.epochs(), validation, TrainingConfig(max_epochs=num_epochs))
+    return train(copies, TRAINING_DATA.epochs(), validation, training_config)
 
 
 def _train_and_test(

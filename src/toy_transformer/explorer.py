@@ -39,7 +39,26 @@ LIVE_BOXES = 2000
 """How long a search for the horizon may go on while a hand moves: some 40 ms."""
 
 
-class Explorer(WithPicture, anywidget.AnyWidget):
+class _WithStill(WithPicture):
+    """Explorers with a picture of what they show, as far as it stands still, and their verdicts as its words."""
+
+    explorers: Mapping[str, "Explorer"]
+
+    @property
+    def words(self) -> str:
+        return "Explorer of " + " ".join(f"{name}: {explorer.verdict}" for name, explorer in self.explorers.items())
+
+    @property
+    def picture(self) -> Picture:
+        some = next(iter(self.explorers.values()))
+        panels = [view for view in some.views if view in pictures_of.PANELS]
+        models = {name: (explorer.model, explorer.strings) for name, explorer in self.explorers.items()}
+        with plt.style.context("toy_transformer.style"):
+            figure = pictures_of.draw_panels(models, panels or ["map"])
+        return Picture(figure, self.words)
+
+
+class Explorer(_WithStill, anywidget.AnyWidget):
     """A widget whose traits can be read, set and observed; `explore` makes one.
 
     `weights` has the numbers by name, as in `hand_written.EXACT`; `model_name` and `epoch` say where they began;
@@ -101,8 +120,8 @@ class Explorer(WithPicture, anywidget.AnyWidget):
         return " ".join([*map(_sentence, self.strings, logits), *on_all])
 
     @property
-    def picture(self) -> Picture:
-        return _picture({self.model_name: self})
+    def explorers(self) -> dict[str, "Explorer"]:
+        return {self.model_name: self}
 
     def to_html(self, path: str | Path) -> None:
         """Write the explorer, with its state, as one page that needs neither a network nor Python."""
@@ -187,7 +206,7 @@ class Explorer(WithPicture, anywidget.AnyWidget):
         return proposal.value
 
 
-class SideBySide(WithPicture, widgets.Box):
+class SideBySide(_WithStill, widgets.Box):
     """Explorers beside each other, or one below the other where there is no room, each for itself."""
 
     def __init__(self, explorers: Mapping[str, Explorer]):
@@ -199,10 +218,6 @@ class SideBySide(WithPicture, widgets.Box):
         for column in columns:
             column.layout.flex, column.layout.min_width = "1 1 380px", "0"
         super().__init__(columns, layout=widgets.Layout(flex_flow="row wrap"))
-
-    @property
-    def picture(self) -> Picture:
-        return _picture(self.explorers)
 
 
 def explore(
@@ -297,17 +312,6 @@ def _history(model: Transformer | TrainedModel) -> dict:
         return {"epochs": [numbers_of(model)], "best_epoch": None}
     epochs = [numbers_of(model.model_at(epoch)) for epoch in range(len(model.weights))]
     return {"epochs": epochs, "best_epoch": model.best_epoch}
-
-
-def _picture(explorers: Mapping[str, Explorer]) -> Picture:
-    """What explorers show, as far as it stands still, with their verdicts as its words."""
-    some = next(iter(explorers.values()))
-    panels = [view for view in some.views if view in pictures_of.PANELS]
-    models = {name: (explorer.model, explorer.strings) for name, explorer in explorers.items()}
-    with plt.style.context("toy_transformer.style"):
-        figure = pictures_of.draw_panels(models, panels or ["map"])
-    told = " ".join(f"{name}: {explorer.verdict}" for name, explorer in explorers.items())
-    return Picture(figure, f"Explorer of {told}")
 
 
 def _page(explorer: Explorer) -> str:

@@ -11,6 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits, gelu
+from tqdm.auto import tqdm
 
 from toy_transformer.data import Batch
 from toy_transformer.experiments import evaluate
@@ -35,11 +36,18 @@ class CurvePoint(NamedTuple):
     horizon: int
 
 
-class Pruned(NamedTuple):
-    """A model with some heads left: `heads` are their numbers in the model that was pruned."""
+class Pruning(NamedTuple):
+    """The heads of a model in the order in which they went, each with its result from then on; the last one stays.
 
-    heads: tuple[int, ...]
-    model: Transformer
+    `points` says what the model is worth with all heads, and after each step.
+    """
+
+    silent: dict[int, float]
+    points: list[CurvePoint]
+
+    def down_to(self, num_heads: int) -> dict[int, float]:
+        """Give those that are silent when so many are left."""
+        return dict(list(self.silent.items())[: self.points[0].num_heads - num_heads])
 
 
 def results_of(model: Transformer, strings: Batch) -> Float[Tensor, "string head"]:
@@ -105,55 +113,50 @@ def _losses(model: Transformer, results: Float[Tensor, "string head"], strings: 
     return binary_cross_entropy_with_logits(logits, strings.labels.double(), reduction="none")
 
 
-ORDERS = {"gradient": gradient_importance, "ablation": ablation_importance, "horizon": horizon_importance}
+MEASURES = {"gradient": gradient_importance, "ablation": ablation_importance, "horizon": horizon_importance}
 
 
-def random_order(num_heads: int, seed: int) -> list[int]:
-    """The yardstick: an order that knows nothing of the model."""
-    return torch.randperm(num_heads, generator=torch.Generator().manual_seed(seed)).tolist()
+def random_importance(
+    model: Transformer, strings: Batch, constants: Constants, silent: Sequence[int] = ()
+) -> Float[Tensor, "head"]:
+    """The yardstick: numbers that know nothing of the model but its seed."""
+    return torch.rand(len(constants), generator=torch.Generator().manual_seed(model.seed), dtype=torch.float64)
 
 
 @one_thread()
 def prune(
-    model: Transformer, strings: Batch, importance: Importance | Sequence[int], constants: Constants | None = None
-) -> list[Pruned]:
-    """Silence one head after another, the least important first, until one is left; the first step has all heads.
+    model: Transformer, strings: Batch, importance: Importance, test_strings: Batch, constants: Constants | None = None
+) -> Pruning:
+    """Silence one head after another, the least important first, until one is left.
 
-    Importance is measured anew after each; a sequence of head numbers is an order that is fixed beforehand. The
-    results of silent heads are constants, their means over the strings if nothing else is given.
+    Importance is measured anew after each. The results of silent heads are constants, their means over the strings if
+    nothing else is given.
     """
     constants = constants or mean_results(model, strings)
-    heads, silent = list(constants), []
-    steps = [Pruned(tuple(heads), without_heads(model, {}))]
-    while len(heads) > 1:
-        if callable(importance):
-            measured = importance(model, strings, constants, silent)
-            least = min(heads, key=lambda head: measured[head].item())
-        else:
-            least = next(head for head in importance if head in heads)
-        heads.remove(least)
-        silent.append(least)
-        steps.append(Pruned(tuple(heads), without_heads(model, {head: constants[head] for head in silent})))
-    return steps
+    silent, points = {}, [CurvePoint(len(constants), *worth(without_heads(model, {}), test_strings))]
+    while len(silent) < len(constants) - 1:
+        measured = importance(model, strings, constants, [*silent])
+        least = min((head for head in constants if head not in silent), key=lambda head: measured[head].item())
+        silent[least] = constants[least]
+        points.append(CurvePoint(len(constants) - len(silent), *worth(without_heads(model, silent), test_strings)))
+    return Pruning(silent, points)
 
 
 def prune_each(
-    models: Sequence[Transformer], strings: Batch, importance: Importance, executor: Executor | None = None
-) -> list[list[Pruned]]:
-    """Prune several models, as `prune` does each; an executor is used as by `experiments.sweep`."""
-    tasks = {f"pruning of model {i}": (model, strings, importance) for i, model in enumerate(models)}
-    orders = dict(each(_order, tasks, executor))
-    return [prune(model, strings, orders[label]) for label, model in zip(tasks, models, strict=True)]
-
-
-def _order(model: Transformer, strings: Batch, importance: Importance) -> list[int]:
-    steps = [set(step.heads) for step in prune(model, strings, importance)]
-    return [(before - after).pop() for before, after in zip(steps, steps[1:], strict=False)]
-
-
-def curve(steps: Sequence[Pruned], test_strings: Batch) -> list[CurvePoint]:
-    """Measure the models of a pruning, one after another."""
-    return [CurvePoint(len(step.heads), *worth(step.model, test_strings)) for step in steps]
+    models: Sequence[Transformer],
+    strings: Batch,
+    measures: Mapping[str, Importance],
+    test_strings: Batch,
+    executor: Executor | None = None,
+) -> dict[str, list[Pruning]]:
+    """Prune several models by several measures, as `prune` does; an executor is used as by `experiments.sweep`."""
+    tasks = {
+        f"pruning of model {i} by {name}": (model, strings, importance, test_strings)
+        for i, model in enumerate(models)
+        for name, importance in measures.items()
+    }
+    done = dict(tqdm(each(prune, tasks, executor), total=len(tasks), unit="pruning"))
+    return {name: [done[f"pruning of model {i} by {name}"] for i in range(len(models))] for name in measures}
 
 
 @one_thread()

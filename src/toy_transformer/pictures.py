@@ -63,14 +63,18 @@ class WithPicture:
 
     picture: Picture
 
-    def __repr__(self) -> str:
+    @property
+    def words(self) -> str:
         return self.picture.words
 
+    def __repr__(self) -> str:
+        return self.words
+
     def _repr_mimebundle_(self, **kwargs) -> tuple[dict, dict]:
-        widget = super()._repr_mimebundle_(**kwargs)
+        widget, picture = super()._repr_mimebundle_(**kwargs), self.picture
         # anywidget gives metadata as well.
         data = widget[0] if isinstance(widget, tuple) else widget
-        return data | self.picture.bundle, self.picture.metadata
+        return data | picture.bundle, picture.metadata
 
 
 class LivePicture(WithPicture, widgets.VBox):

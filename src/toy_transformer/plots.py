@@ -325,8 +325,8 @@ def plot_pruning(curves: Mapping[str, ArrayLike], axes: Sequence[Axes] | None = 
             ax.plot(points[0, :, 0], _on_log_axis(medians), "o-", color=INK, markersize=3)
             if column == 0:
                 ax.set(ylabel=what)
-            told = ", ".join(f"{n} heads {median:,.0f}" for n, median in zip(points[0, :, 0], medians, strict=True))
-            describe(ax, f"{order}, median {what}: {told}.")
+            told = "; ".join(f"{n}, {median:,.0f}" for n, median in zip(points[0, :, 0], medians, strict=True))
+            describe(ax, f"{order}, heads left and median {what}: {told}.")
         axes[column].set(title=order)
         axes[len(curves) + column].set(xlabel="heads left", xlim=(points[0, 0, 0] + 0.5, 0.5))
     for row in (0, 1):

@@ -141,9 +141,13 @@ def _rank(matrix: np.ndarray) -> int:
 
 
 def _factor(matrix: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
-    """Write a matrix as a product over `size` dimensions, of which those beyond its rank are 0."""
+    """Write a matrix as a product over `size` dimensions, of which those beyond its rank are 0.
+
+    Libraries differ in the signs of singular vectors; here the largest number of each on the left is positive.
+    """
     left, singular, right = np.linalg.svd(matrix, full_matrices=False)
-    rank = _rank(matrix)
+    signs = np.sign(left[np.abs(left).argmax(axis=0), range(left.shape[1])])
+    left, right, rank = left * signs, right * signs[:, None], _rank(matrix)
     roots = np.sqrt(singular[:rank])
     factors = np.zeros((len(matrix), size)), np.zeros((size, matrix.shape[1]))
     factors[0][:, :rank], factors[1][:rank] = left[:, :rank] * roots, roots[:, None] * right[:rank]
