@@ -3,10 +3,13 @@
 import math
 
 import pytest
+import torch
 
 from toy_transformer import exercises
+from toy_transformer.data import Batch
 from toy_transformer.experiments import SweepRow
-from toy_transformer.hand_written import EXACT
+from toy_transformer.hand_written import EXACT, build, numbers_of
+from toy_transformer.model import ModelConfig, Transformer
 
 OTHER_LENGTH = "abcc"
 SCORES = [0.0, math.log(3)]
@@ -18,6 +21,8 @@ BY_HAND = EXACT | {
     "W_in": [[0, 0], [0, 0]],
     "classifier": [[1, 1]],
 }
+LARGE = ModelConfig(hidden_size=3, num_attention_heads=4)
+STRINGS = Batch(torch.tensor([[1, 0, 2], [2, 1, 0], [0, 3, 1], [1, 1, 4]]), torch.tensor([0, 1, 0, 1]))
 
 RIGHT = [
     ("check_encoding", [0, 4, 2, 3, 3], ("cab{2}",)),
@@ -46,6 +51,9 @@ RIGHT = [
     ("check_score", 13.223, ("good", 0, "b", "a")),
     ("check_note_shape", (2, 2), (7, 6, 2)),
     ("check_admirer", [[1, 0], [2, 0]], ()),
+    ("check_num_numbers", 78, (LARGE,)),
+    ("check_needed_head", 0, ("three heads", STRINGS)),
+    ("check_kept_heads", (1, 0), ("three heads", STRINGS, 2000)),
 ]
 
 WRONG = [
@@ -121,12 +129,29 @@ WRONG = [
     ("check_hand_written", EXACT, (2166,), "Leave a margin"),
     ("check_hand_written", BY_HAND | {"W_Q": [[-5, 0], [0, -5]]}, (2166,), "The logit of abc{"),
     ("check_hand_written", BY_HAND | {"W_Q": [0]}, (2166,), "expected finite numbers of shape (2, 2)"),
+    ("check_num_numbers", 72, (LARGE,), "CLS and PAD have embeddings, too"),
+    ("check_num_numbers", 70, (LARGE,), "W_O with a column"),
+    ("check_needed_head", 2, ("three heads", STRINGS), "the model is right up to 2,166 letters; another costs more"),
+    ("check_needed_head", 3, ("three heads", STRINGS), "expected a head, from 0 to 2"),
+    ("check_kept_heads", (0, 2), ("three heads", STRINGS, 2000), "is wrong"),
+    ("check_kept_heads", (0, 0), ("three heads", STRINGS, 2000), "expected two different heads from 0 to 2"),
+    ("check_kept_heads", (0, 3), ("three heads", STRINGS, 2000), "expected two different heads from 0 to 2"),
+    ("check_kept_heads", (0, 1), ("three heads", STRINGS, 3000), "abc{2165} of 2,167 letters is wrong"),
 ]
+
+
+def _with_an_idle_head(model: Transformer) -> Transformer:
+    """The same function, with a third head that writes nothing."""
+    numbers = numbers_of(model)
+    idle = {name: numbers[name] + [[1.0, -1.0]] for name in ("W_Q", "W_K", "W_V")}
+    idle["W_O"] = [[*row, 0.0] for row in numbers["W_O"]]
+    return build(numbers | idle, ModelConfig(num_attention_heads=3))
 
 
 @pytest.fixture
 def context(request, walkthrough, generalization_errors):
     models = {"good": walkthrough.model, "bad": generalization_errors.model}
+    models["three heads"] = _with_an_idle_head(walkthrough.model)
     return lambda names: [models.get(name, name) if isinstance(name, str) else name for name in names]
 
 

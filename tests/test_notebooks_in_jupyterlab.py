@@ -10,7 +10,7 @@ from playwright.sync_api import expect
 
 ROOT = Path(__file__).parent.parent
 NOTEBOOKS = sorted(path.name for path in (ROOT / "notebooks").glob("*.ipynb"))
-WITH_EXPLORERS = ("01", "02", "03", "06", "07")
+WITH_EXPLORERS = ("01", "02", "03", "06", "07", "08")
 
 
 @pytest.fixture(scope="module")

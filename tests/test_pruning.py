@@ -8,7 +8,9 @@ import torch
 
 from toy_transformer import experiments
 from toy_transformer.certificate import check_certificate
+from toy_transformer.data import concatenate
 from toy_transformer.hand_written import build, numbers_of
+from toy_transformer.head_importance import ablation_importance, prune, worth
 from toy_transformer.horizon import certify, shortest_wrong_string
 from toy_transformer.model import ModelConfig, Transformer, from_counts
 from toy_transformer.pruning import essence_of, reduce_exactly, squeeze, without_heads
@@ -148,3 +150,16 @@ def test_retraining_goes_on_from_where_the_models_are():
         assert len(run.validation_losses) == 1
         torch.testing.assert_close(logits(run.model_at(0)), logits(model), rtol=0, atol=1e-2)
         assert not torch.allclose(logits(run.model), logits(model), atol=1e-2)
+
+
+def test_small_models_with_weight_decay_come_less_far():
+    """What notebook 08 says of 256 models that are trained small, beside one that is trained large and pruned."""
+    best = max(experiments.sweep(ModelConfig(), range(256)), key=lambda row: row.horizon or 0)
+    assert f"{best.horizon:.2g}" == "5.7e+03" and best.errors == 0
+    model = experiments.run("increased_num_attention_heads")[3].model
+    strings, test_strings = (
+        concatenate(next(data.epochs())) for data in (experiments.VALIDATION_DATA, experiments.TEST_DATA)
+    )
+    pruning = prune(model, strings, ablation_importance, test_strings)
+    errors, length = worth(squeeze(without_heads(model, pruning.down_to(2)), 2), test_strings)
+    assert errors == 0 and length > 50 * best.horizon
