@@ -324,11 +324,13 @@ def plot_pruning(curves: Mapping[str, ArrayLike], axes: Sequence[Axes] | None = 
             medians = np.median(numbers, axis=0)
             ax.plot(points[0, :, 0], _on_log_axis(medians), "o-", color=INK, markersize=3)
             if column == 0:
-                ax.set(ylabel=what)
+                ax.set(ylabel=f"{what} (letters)" if what == "horizon" else what)
             told = "; ".join(f"{n}, {median:,.0f}" for n, median in zip(points[0, :, 0], medians, strict=True))
             describe(ax, f"{order}, heads left and median {what}: {told}.")
         axes[column].set(title=order)
-        axes[len(curves) + column].set(xlabel="heads left", xlim=(points[0, 0, 0] + 0.5, 0.5))
+        heads = points[0, :, 0]
+        ticks = [n for n in heads if n % 4 == 0 or n in (heads.max(), 1)]
+        axes[len(curves) + column].set(xlabel="heads left", xlim=(heads.max() + 0.5, 0.5), xticks=ticks)
     for row in (0, 1):
         shown = [n for points in curves.values() for n in np.asarray(points)[:, :, 1 + row].ravel()]
         _count_from_zero(axes[row * len(curves)], axes[row * len(curves)].yaxis, shown)
