@@ -54,6 +54,7 @@ RIGHT = [
     ("check_num_numbers", 78, (LARGE,)),
     ("check_needed_head", 0, ("three heads", STRINGS)),
     ("check_kept_heads", (1, 0), ("three heads", STRINGS, 2000)),
+    ("check_kept_heads", torch.tensor([0, 1]), ("three heads", STRINGS, 2000)),
 ]
 
 WRONG = [
@@ -130,6 +131,7 @@ WRONG = [
     ("check_hand_written", BY_HAND | {"W_Q": [[-5, 0], [0, -5]]}, (2166,), "The logit of abc{"),
     ("check_hand_written", BY_HAND | {"W_Q": [0]}, (2166,), "expected finite numbers of shape (2, 2)"),
     ("check_num_numbers", 72, (LARGE,), "CLS and PAD have embeddings, too"),
+    ("check_num_numbers", 75, (LARGE,), "CLS and PAD have embeddings, too"),
     ("check_num_numbers", 70, (LARGE,), "W_O with a column"),
     ("check_needed_head", 2, ("three heads", STRINGS), "the model is right up to 2,166 letters; another costs more"),
     ("check_needed_head", 3, ("three heads", STRINGS), "expected a head, from 0 to 2"),

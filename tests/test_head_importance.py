@@ -6,6 +6,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 
 from toy_transformer import experiments
 from toy_transformer.data import Batch, concatenate
+from toy_transformer.hand_written import EXACT, build
 from toy_transformer.head_importance import (
     MEASURES,
     CurvePoint,
@@ -19,9 +20,10 @@ from toy_transformer.head_importance import (
     prune_each,
     random_importance,
     results_of,
+    worth,
 )
 from toy_transformer.horizon import horizon
-from toy_transformer.model import Transformer, from_counts
+from toy_transformer.model import ModelConfig, Transformer, from_counts
 from toy_transformer.pruning import without_heads
 
 
@@ -128,12 +130,43 @@ def test_down_to():
     points = [CurvePoint(heads, 0, 0) for heads in (3, 2, 1)]
     pruning = Pruning({2: 0.5, 0: 1.5}, points)
     assert (pruning.down_to(3), pruning.down_to(2), pruning.down_to(1)) == ({}, {2: 0.5}, {2: 0.5, 0: 1.5})
+    for num_heads in (0, 4):
+        with pytest.raises(ValueError, match="from 1 to 3"):
+            pruning.down_to(num_heads)
+
+
+def test_constants_are_taken_by_head_whatever_their_order(models, strings, test_strings):
+    means = mean_results(models[0], strings)
+    turned = dict(reversed(means.items()))
+    by_head, by_turned = (prune(models[0], strings, ablation_importance, test_strings, c) for c in (means, turned))
+    assert by_head == by_turned
+    for wrong in ({}, {0: 0.5}, means | {16: 0.5}):
+        with pytest.raises(ValueError, match="one for each head"):
+            prune(models[0], strings, ablation_importance, test_strings, wrong)
+
+
+def test_where_a_logit_is_nought_nothing_is_proved(test_strings):
+    model = build(EXACT)
+    errors, length = worth(model, test_strings)
+    assert length == 0 and errors == len(experiments.evaluate(model, test_strings)["wrong_strings"])
+
+
+@pytest.mark.parametrize("config", [{"norm": "rms"}, {"attention_head_size": 2}, {"dropout": 0.1}])
+def test_models_of_other_kinds_are_refused(strings, config):
+    model = Transformer(ModelConfig(**config))
+    constants = dict.fromkeys(range(2), 0.0)
+    for measured in (mean_results, *(lambda m, s, i=i: i(m, s, constants) for i in MEASURES.values())):
+        with pytest.raises(ValueError, match="only models without norm and dropout"):
+            measured(model, strings)
 
 
 def test_fewest_heads():
     points = [CurvePoint(4, 0, 100), CurvePoint(3, 0, 120), CurvePoint(2, 0, 90), CurvePoint(1, 7, 200)]
     assert fewest_heads(points) == 2 and fewest_heads(points, keep_horizon=True) == 3
     assert fewest_heads(points[:3]) == 2
+    for hopeless in ([], [CurvePoint(4, 1, 100), CurvePoint(3, 0, 120)]):
+        with pytest.raises(ValueError, match="begins without test errors"):
+            fewest_heads(hopeless)
 
 
 def test_importance_is_that_of_a_model_whose_silent_heads_are_silent(models, strings):

@@ -14,6 +14,7 @@ from toy_transformer.head_importance import ablation_importance, prune, worth
 from toy_transformer.horizon import certify, shortest_wrong_string
 from toy_transformer.model import ModelConfig, Transformer, from_counts
 from toy_transformer.pruning import essence_of, reduce_exactly, squeeze, without_heads
+from toy_transformer.task import Task
 
 
 def random_counts(num_strings: int) -> torch.Tensor:
@@ -82,11 +83,13 @@ def test_heads_that_add_nothing_of_their_own_go(attend_cls, length_scaling):
         scaled(numbers[name], 2, 0, 1.0)
     scaled(numbers["W_V"], 2, 0, -3.0)
     expected[2] = numbers
+    cancelling = numbers | {"W_O": [[row[0], row[1], row[0] / 3] for row in numbers["W_O"]]}
     for heads, numbers in expected.items():
         model = build(numbers, config, torch.float64)
         reduced = reduce_exactly(model)
         assert reduced.config.num_attention_heads == heads
         torch.testing.assert_close(logits(reduced), logits(model), rtol=1e-9, atol=1e-9)
+    assert reduce_exactly(build(cancelling, config, torch.float64)).config.num_attention_heads == 1
 
 
 def test_constant_values_are_folded_into_the_start():
@@ -133,9 +136,14 @@ def test_squeezing_keeps_the_most_of_what_is_read():
     two_heads = without_heads(model, dict.fromkeys(set(range(16)) - {7, 8}, 0.0))
     squeezed = squeeze(two_heads, 2)
     assert squeezed.config.architecture == ModelConfig()
-    seen = essence_of(two_heads).seen
-    left_out = np.linalg.norm(seen - essence_of(squeezed).seen, ord=2)
-    assert left_out == pytest.approx(np.linalg.svd(seen).S[2])
+    moves = essence_of(two_heads).moves
+    left_out = np.linalg.norm(moves - essence_of(squeezed).moves, ord=2)
+    assert left_out == pytest.approx(np.linalg.svd(moves).S[2])
+    rescaled = numbers_of(two_heads)
+    rescaled["W_V"][0] = [10 * x for x in rescaled["W_V"][0]]
+    rescaled["W_O"] = [[row[0] / 10, row[1]] for row in rescaled["W_O"]]
+    same_function = squeeze(build(rescaled, two_heads.config, torch.float64), 2)
+    torch.testing.assert_close(logits(same_function), logits(squeezed), rtol=1e-9, atol=1e-9)
     torch.testing.assert_close(logits(squeeze(two_heads, 3)), logits(two_heads), rtol=1e-9, atol=1e-9)
     with pytest.raises(ValueError, match="needs 2"):
         squeeze(two_heads, 1)
@@ -152,17 +160,28 @@ def test_retraining_goes_on_from_where_the_models_are():
         assert not torch.allclose(logits(run.model), logits(model), atol=1e-2)
 
 
-def test_small_models_with_weight_decay_come_less_far():
+def test_retraining_is_for_the_task_of_the_models():
+    model = Transformer(ModelConfig(hidden_size=8, task=Task("abc", "bc")))
+    (run,) = experiments.retrain([model], experiments.TrainingConfig(max_epochs=5))
+    assert (run.model.trace(["ab", "ac", "bc", "abc"]).output_logits > 0).tolist() == [False, False, True, True]
+
+
+def test_what_small_models_come_to():
     """What notebook 08 says of 256 models that are trained small, beside one that is trained large and pruned."""
-    rows, runs = experiments.sweep(ModelConfig(), range(256)), experiments.run("increased_num_attention_heads")
+    without_decay = experiments.TrainingConfig(weight_decay=0.0)
+    rows, free = (
+        experiments.sweep(ModelConfig(), range(256), training_config=rule)
+        for rule in (experiments.TrainingConfig(), without_decay)
+    )
+    runs = experiments.run("increased_num_attention_heads")
     cost_of_small, cost_of_large = 36 * sum(row.epochs for row in rows), 1184 * sum(len(r.train_losses) for r in runs)
     assert 3 < cost_of_small / cost_of_large < 3.5
     best = max(rows, key=lambda row: row.horizon or 0)
     assert f"{best.horizon:.2g}" == "5.7e+03" and best.errors == 0
-    model = runs[3].model
+    assert [row.seed for row in free if row.errors == 0 and row.horizon > 100_000] == [43]
     strings, test_strings = (
         concatenate(next(data.epochs())) for data in (experiments.VALIDATION_DATA, experiments.TEST_DATA)
     )
-    pruning = prune(model, strings, ablation_importance, test_strings)
-    errors, length = worth(squeeze(without_heads(model, pruning.down_to(2)), 2), test_strings)
+    pruning = prune(runs[3].model, strings, ablation_importance, test_strings)
+    errors, length = worth(squeeze(without_heads(runs[3].model, pruning.down_to(2)), 2), test_strings)
     assert errors == 0 and length > 50 * best.horizon

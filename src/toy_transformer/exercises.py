@@ -33,7 +33,7 @@ def _check(judge: Callable[..., str | None]) -> Callable[..., str]:
             return OPEN
         try:
             mistake = judge(answer, *context)
-        except (TypeError, ValueError, OverflowError, RuntimeError) as error:
+        except (TypeError, ValueError, ArithmeticError, RuntimeError) as error:
             mistake = f"this answer cannot be read: {error}"
         return "Right!" if mistake is None else f"Not yet: {mistake}"
 
@@ -352,7 +352,7 @@ def check_num_numbers(number: int, config: ModelConfig) -> str | None:
     right = sum(weight.numel() for weight in Transformer(config).parameters())
     if number == right:
         return None
-    if number == right - 2 * config.hidden_size:
+    if right - number in (config.hidden_size, 2 * config.hidden_size):
         return "CLS and PAD have embeddings, too."
     return "5 embeddings, W_Q, W_K and W_V with a row for each head, W_O with a column, W_in, W_out, the classifier."
 
@@ -363,7 +363,7 @@ def check_needed_head(head: int, model: Transformer, strings: Batch) -> str | No
     importance = horizon_importance(model, strings, mean_results(model, strings))
     if head not in range(len(importance)):
         raise ValueError(f"expected a head, from 0 to {len(importance) - 1}")
-    if head == importance.argmax():
+    if importance[head] == importance.max():
         return None
     return f"without head {head} the model is right up to {-int(importance[head]):,} letters; another costs more."
 
@@ -371,8 +371,8 @@ def check_needed_head(head: int, model: Transformer, strings: Batch) -> str | No
 @_check
 def check_kept_heads(heads: Sequence[int], model: Transformer, strings: Batch, length: int) -> str | None:
     """Notebook 08: two heads that, alone, keep the model right about every string up to a length."""
-    num_heads = model.config.num_attention_heads
-    if len(set(heads)) != 2 or not set(heads) <= set(range(num_heads)):
+    heads, num_heads = whole_numbers(heads), model.config.num_attention_heads
+    if len(heads) != 2 or len(set(heads)) != 2 or not set(heads) <= set(range(num_heads)):
         raise ValueError(f"expected two different heads from 0 to {num_heads - 1}, such as (0, 1)")
     means = mean_results(model, strings)
     pruned = without_heads(model, {head: means[head] for head in means if head not in heads})

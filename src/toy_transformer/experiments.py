@@ -218,10 +218,10 @@ def outcomes(rows: Sequence[SweepRow]) -> dict[str, int]:
 
 
 def retrain(models: Sequence[Transformer], training_config: TrainingConfig) -> list[TrainedModel]:
-    """Train models of one architecture on the usual strings, side by side, from where they are; the models stay."""
+    """Train models of one architecture on strings of their task, side by side, from where they are; they stay."""
     copies = [copy.deepcopy(model).float().requires_grad_() for model in models]
-    validation = concatenate(next(VALIDATION_DATA.epochs()))
-    return train(copies, TRAINING_DATA.epochs(), validation, training_config)
+    training, validation = (replace(data, task=models[0].config.task) for data in (TRAINING_DATA, VALIDATION_DATA))
+    return train(copies, training.epochs(), concatenate(next(validation.epochs())), training_config)
 
 
 def _train_and_test(

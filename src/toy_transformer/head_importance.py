@@ -15,10 +15,10 @@ from tqdm.auto import tqdm
 
 from toy_transformer.data import Batch
 from toy_transformer.experiments import evaluate
-from toy_transformer.horizon import horizon
+from toy_transformer.horizon import Undecidable, horizon
 from toy_transformer.model import Transformer, from_counts
 from toy_transformer.parallel import each
-from toy_transformer.pruning import essence_of, without_heads
+from toy_transformer.pruning import check_reducible, essence_of, without_heads
 from toy_transformer.training import one_thread
 
 Constants = Mapping[int, float]
@@ -46,12 +46,15 @@ class Pruning(NamedTuple):
     points: list[CurvePoint]
 
     def down_to(self, num_heads: int) -> dict[int, float]:
-        """Give those that are silent when so many are left."""
+        """Give those that are silent when so many are left. Raises `ValueError` for a number that cannot be."""
+        if num_heads not in range(1, self.points[0].num_heads + 1):
+            raise ValueError(f"num_heads={num_heads!r}: expected a whole number from 1 to {self.points[0].num_heads}")
         return dict(list(self.silent.items())[: self.points[0].num_heads - num_heads])
 
 
 def results_of(model: Transformer, strings: Batch) -> Float[Tensor, "string head"]:
-    """Give the result of each head for each string, in float64."""
+    """Give the result of each head for each string, in float64. Raises `ValueError` as `reduce_exactly` does."""
+    check_reducible(model)
     with torch.no_grad():
         trace = model(*from_counts(strings.counts, model.embedding.weight.dtype), num_queries=1)
     return trace.attention_values[:, :, 0, 0].double()
@@ -90,9 +93,17 @@ def horizon_importance(
     """How short the horizon gets when the head is silent: minus the horizon that is left."""
     gone = {head: constants[head] for head in silent}
     lengths = [
-        0 if head in gone else horizon(without_heads(model, gone | {head: constants[head]})) for head in constants
+        0 if head in gone else _horizon(without_heads(model, gone | {head: constants[head]})) for head in constants
     ]
     return -torch.tensor(lengths, dtype=torch.float64)
+
+
+def _horizon(model: Transformer) -> int:
+    """The horizon; 0 where a logit is too near 0 to have a sign, for then nothing is proved."""
+    try:
+        return horizon(model)
+    except Undecidable:
+        return 0
 
 
 def _silence(
@@ -130,9 +141,12 @@ def prune(
     """Silence one head after another, the least important first, until one is left.
 
     Importance is measured anew after each. The results of silent heads are constants, their means over the strings if
-    nothing else is given.
+    nothing else is given. Raises `ValueError` as `reduce_exactly` does, and for constants that are not those of all
+    heads.
     """
-    constants = constants or mean_results(model, strings)
+    constants = mean_results(model, strings) if constants is None else dict(sorted(constants.items()))
+    if [*constants] != [*range(model.config.num_attention_heads)]:
+        raise ValueError(f"constants for the heads {[*constants]}: expected one for each head of the model")
     silent, points = {}, [CurvePoint(len(constants), *worth(without_heads(model, {}), test_strings))]
     while len(silent) < len(constants) - 1:
         measured = importance(model, strings, constants, [*silent])
@@ -162,12 +176,17 @@ def prune_each(
 @one_thread()
 def worth(model: Transformer, test_strings: Batch) -> tuple[int, int]:
     """Give the errors on the test strings, and the horizon, which proves that there are none among shorter ones."""
-    length = horizon(model)
+    length = _horizon(model)
     is_proved = length >= test_strings.counts.sum(dim=1).max()
     return 0 if is_proved else len(evaluate(model, test_strings)["wrong_strings"]), length
 
 
 def fewest_heads(points: Sequence[CurvePoint], keep_horizon: bool = False) -> int:
-    """Say how far pruning can go until it first costs a test string, or makes the horizon shorter than at its start."""
+    """Say how far pruning can go until it first costs a test string, or makes the horizon shorter than at its start.
+
+    Raises `ValueError` where the model has errors before any head has gone.
+    """
+    if not points or points[0].errors:
+        raise ValueError(f"{points[:1]}: expected a model that begins without test errors")
     good = [p.errors == 0 and (p.horizon >= points[0].horizon or not keep_horizon) for p in points]
     return points[(good + [False]).index(False) - 1].num_heads

@@ -31,33 +31,44 @@ class Essence:
     seen: Float[np.ndarray, "reader start_and_heads"]
     written: Float[np.ndarray, "unit"]
 
+    @property
+    def reach(self) -> Float[np.ndarray, "head"]:
+        """How far apart a head's results can be."""
+        return np.ptp(np.pad(self.values, ((0, 0), (1, 0))), axis=1)
+
+    @property
+    def moves(self) -> Float[np.ndarray, "reader start_and_heads"]:
+        """What the readers see of where CLS starts, and of the farthest that each head can move it."""
+        return self.seen * np.array([1, *self.reach])
+
 
 def reduce_exactly(model: Transformer) -> Transformer:
-    """Give the model of the least hidden size, and without heads that it can do without, that is the same function.
+    """Give a model of the least hidden size, and with fewer heads where that is plain, that is the same function.
 
     Heads whose results do not depend on the string are folded into where CLS starts; of heads with the same scores
-    and with values in proportion one stays. The rest is a change of basis onto what is used. The result is in
-    float64. Raises `ValueError` for a model with norm, with heads of more than one number, or with dropout.
+    and with values in proportion one stays. The rest is a change of basis onto what is used. What is smaller than the
+    largest number of its kind by `RANK_TOLERANCE` counts as nothing. The result is in float64. Raises `ValueError`
+    for a model with norm, with heads of more than one number, or with dropout.
     """
-    _check(model)
     return _build(_merge_heads(essence_of(model)), model)
 
 
 def squeeze(model: Transformer, hidden_size: int) -> Transformer:
     """Give the nearest model of a hidden size: of what is read from the residual stream, the least is left out.
 
-    "Nearest" is meant for the matrix of what the classifier and the feed-forward read of where CLS starts and of each
-    head: the product of the truncated singular value decomposition (Eckart and Young 1936). In float64. Raises
-    `ValueError` where the tokens need more dimensions to have their scores and values.
+    "Nearest" is meant for the matrix `Essence.moves`, of which the truncated singular value decomposition is the
+    best approximation (Eckart and Young 1936). In float64. Raises `ValueError` as `reduce_exactly` does, and where
+    the tokens need more dimensions to have their scores and values.
     """
-    _check(model)
     essence = essence_of(model)
-    left, singular, right = np.linalg.svd(essence.seen, full_matrices=False)
+    left, singular, right = np.linalg.svd(essence.moves, full_matrices=False)
     singular[hidden_size:] = 0
-    return _build(replace(essence, seen=left * singular @ right), model, hidden_size)
+    seen = left * singular @ right / np.array([1, *np.where(essence.reach > 0, essence.reach, 1)])
+    return _build(replace(essence, seen=seen), model, hidden_size)
 
 
-def _check(model: Transformer) -> None:
+def check_reducible(model: Transformer) -> None:
+    """Raise `ValueError` for a model with norm, with heads of more than one number, or with dropout."""
     config = model.config
     if config.norm is not None or config.attention_head_size != 1 or config.dropout:
         raise ValueError(f"{config}: only models without norm and dropout, with heads of size 1, can be made smaller")
@@ -69,7 +80,6 @@ def without_heads(model: Transformer, results: Mapping[int, float]) -> Transform
     `results` says, for each of these, which constant stands in for its result. In float64. Raises `ValueError` as
     `reduce_exactly` does, and for a head that the model does not have.
     """
-    _check(model)
     num_heads = model.config.num_attention_heads
     if unknown := set(results) - set(range(num_heads)):
         raise ValueError(f"heads {sorted(unknown)}: the model has the heads 0 to {num_heads - 1}")
@@ -82,7 +92,8 @@ def without_heads(model: Transformer, results: Mapping[int, float]) -> Transform
 
 
 def essence_of(model: Transformer) -> Essence:
-    """Read off what the logit needs."""
+    """Read off what the logit needs. Raises `ValueError` as `reduce_exactly` does."""
+    check_reducible(model)
     weights = {name: np.array(numbers, dtype=float) for name, numbers in numbers_of(model).items()}
     attended = np.stack([weights[token] for token in _attended(model)])
     query = weights["W_Q"] @ weights["CLS"]
@@ -107,7 +118,7 @@ def _merge_heads(essence: Essence) -> Essence:
     kept, columns = [], []
     for head, column in enumerate(essence.seen[:, 1:].T):
         value = essence.values[head]
-        if _is_zero(value, essence.values) or _is_zero(column, essence.seen):
+        if _is_zero(value, essence.values):
             continue
         twin = next((i for i, other in enumerate(kept) if _are_twins(essence, other, head)), None)
         if twin is None:
@@ -116,7 +127,8 @@ def _merge_heads(essence: Essence) -> Essence:
         else:
             other = essence.values[kept[twin]]
             columns[twin] = columns[twin] + (value @ other) / (other @ other) * column
-    return _keep(essence, kept, columns)
+    places = [i for i, column in enumerate(columns) if not _is_zero(column, essence.seen)]  # twins may cancel
+    return _keep(essence, [kept[i] for i in places], [columns[i] for i in places])
 
 
 def _keep(essence: Essence, heads: list[int], columns: list[np.ndarray]) -> Essence:
