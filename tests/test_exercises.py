@@ -8,7 +8,7 @@ import torch
 from toy_transformer import exercises
 from toy_transformer.data import Batch
 from toy_transformer.experiments import SweepRow
-from toy_transformer.hand_written import EXACT, build, numbers_of
+from toy_transformer.hand_written import EXACT, build, numbers_of, scale_query
 from toy_transformer.model import ModelConfig, Transformer
 
 OTHER_LENGTH = "abcc"
@@ -179,6 +179,6 @@ def test_every_check_is_tested_and_waits_for_an_answer():
 
 def test_healing_moves_the_failure(generalization_errors):
     """What notebook 03 says of the model whose query in head 0 is doubled."""
-    healed = exercises.scale_query(generalization_errors.model, 0, 2)
+    healed = scale_query(generalization_errors.model, 0, 2)
     logits = healed.trace(["b{2}c{152}", "ab{100}", "ab{100000}"]).output_logits
     assert (logits > 0).tolist() == [False, True, False]

@@ -1,16 +1,17 @@
 """The explorer's Python side, without a browser."""
 
 import math
+import re
 
 import numpy as np
 import pytest
 import torch
 
-from toy_transformer import plots
-from toy_transformer.explorer import VIEWS, Explorer, SideBySide, explore, find_horizon
+from toy_transformer import plots, views
+from toy_transformer.explorer import LARGEST, VIEWS, Explorer, SideBySide, explore, find_horizon
 from toy_transformer.hand_written import EXACT, build, numbers_of
 from toy_transformer.horizon import Unfinished, shortest_wrong_string
-from toy_transformer.model import ModelConfig, Transformer
+from toy_transformer.model import MAX_LENGTH_SCALING, ModelConfig, Transformer
 from toy_transformer.task import Task
 
 
@@ -25,6 +26,22 @@ def test_the_model_is_an_ordinary_one(explorer, walkthrough):
     explorer.weights = explorer.weights | {"a": [1, 2]}
     assert explorer.model.embedding.weight[2].tolist() == [1, 2]
     assert explorer.weights["a"] == [1.0, 2.0]
+
+
+def test_the_page_draws_the_line_where_python_does(explorer):
+    limits = dict(re.findall(r"^const (LARGEST\w*) = (.*);$", explorer._esm, re.MULTILINE))
+    assert {name: float(limit) for name, limit in limits.items()} == {
+        "LARGEST": LARGEST,
+        "LARGEST_SCALING": MAX_LENGTH_SCALING,
+    }
+
+
+def test_a_still_is_drawn_once_for_each_display(explorer, monkeypatch):
+    drawn = []
+    draw_panels = views.draw_panels
+    monkeypatch.setattr(views, "draw_panels", lambda *args: drawn.append(args) or draw_panels(*args))
+    explorer._repr_mimebundle_()
+    assert len(drawn) == 1
 
 
 def test_traits_follow_each_other(explorer, walkthrough):

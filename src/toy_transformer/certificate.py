@@ -93,17 +93,17 @@ class Logits:
         self.attend_cls, self.length_scaling = model.config.attend_cls, model.config.length_scaling
         heads, self.head_size = model.self_attention_block.head_shape
         tokens = [cls] * self.attend_cls + letters
-        query = [dot(row, cls) for row in weights["W_Q"]]
+        query = [_dot(row, cls) for row in weights["W_Q"]]
         keys, self.values = (
-            [[dot(row, token) for row in weights[name]] for token in tokens] for name in ("W_K", "W_V")
+            [[_dot(row, token) for row in weights[name]] for token in tokens] for name in ("W_K", "W_V")
         )
         of_head = [slice(head * self.head_size, (head + 1) * self.head_size) for head in range(heads)]
-        self.scores = [[dot(query[part], key[part]) / arb(self.head_size).sqrt() for key in keys] for part in of_head]
+        self.scores = [[_dot(query[part], key[part]) / arb(self.head_size).sqrt() for key in keys] for part in of_head]
         columns = list(zip(*W_O, strict=True))
-        self.constant, self.output = dot(classifier, cls), [dot(classifier, column) for column in columns]
-        self.bias = [dot(row, cls) for row in W_in]
-        self.feed_forward_input = [[dot(row, column) for column in columns] for row in W_in]
-        self.feed_forward_output = [dot(classifier, column) for column in zip(*weights["W_out"], strict=True)]
+        self.constant, self.output = _dot(classifier, cls), [_dot(classifier, column) for column in columns]
+        self.bias = [_dot(row, cls) for row in W_in]
+        self.feed_forward_input = [[_dot(row, column) for column in columns] for row in W_in]
+        self.feed_forward_output = [_dot(classifier, column) for column in zip(*weights["W_out"], strict=True)]
 
     def over(self, box: Box) -> arb:
         """Enclose the logits of all strings of a box.
@@ -116,7 +116,7 @@ class Logits:
             weights = self.extreme_weights(box, [scores[token] for token in occurs], occurs)
             for row in range(head * self.head_size, (head + 1) * self.head_size):
                 of_row = [self.values[token][row] for token in occurs]
-                values.append(_hull([dot(corner, of_row) / sum(corner) for corner in product(*weights)]))
+                values.append(_hull([_dot(corner, of_row) / sum(corner) for corner in product(*weights)]))
         return self.of_values(values)
 
     def extreme_weights(self, box: Box, scores: list[arb], occurs: list[int]) -> list[tuple[arb, arb]]:
@@ -136,15 +136,15 @@ class Logits:
         return (1,) * self.attend_cls + counts
 
     def of_values(self, values: list[arb]) -> arb:
-        z = [bias + dot(row, values) for bias, row in zip(self.bias, self.feed_forward_input, strict=True)]
-        return self.constant + dot(self.output, values) + dot(self.feed_forward_output, [_gelu_over(x) for x in z])
+        z = [bias + _dot(row, values) for bias, row in zip(self.bias, self.feed_forward_input, strict=True)]
+        return self.constant + _dot(self.output, values) + _dot(self.feed_forward_output, [_gelu_over(x) for x in z])
 
 
 def _arbs(numbers: list) -> list:
     return [_arbs(x) if isinstance(x, list) else arb(x) for x in numbers]
 
 
-def dot(left: list[arb], right: list[arb]) -> arb:
+def _dot(left: list[arb], right: list[arb]) -> arb:
     return sum((x * y for x, y in zip(left, right, strict=True)), arb(0))
 
 

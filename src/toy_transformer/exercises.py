@@ -14,7 +14,7 @@ import torch
 from toy_transformer.all_lengths import certify_all_lengths
 from toy_transformer.data import Batch, VariableLengthStrings
 from toy_transformer.experiments import SweepRow, is_right, outcomes
-from toy_transformer.hand_written import build
+from toy_transformer.hand_written import build, scale_query
 from toy_transformer.head_importance import horizon_importance, mean_results
 from toy_transformer.horizon import Undecidable, horizon, shortest_wrong_string
 from toy_transformer.model import ModelConfig, Transformer
@@ -336,14 +336,6 @@ def check_hand_written(numbers: Mapping[str, Sequence], length: int) -> str | No
         f"it is right up to {wrong.length - 1:,} letters, and {length:,} are to beat. The logit of {wrong.string} is "
         f"{wrong.logit:.3g} and should be {should}."
     )
-
-
-def scale_query(model: Transformer, head: int, factor: float) -> Transformer:
-    """Give a copy of the model whose query in one head of size 1 is multiplied by a factor."""
-    scaled = copy.deepcopy(model)
-    with torch.no_grad():
-        scaled.self_attention_block.W_Q.weight[head] *= factor
-    return scaled
 
 
 @_check

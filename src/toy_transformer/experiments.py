@@ -253,12 +253,13 @@ def _sweep_rows(
     for run in _train_and_test(training_data, initializations, training_config=training_config):
         epochs, least_loss = len(run.validation_losses), min(run.validation_losses)
         errors = run.false_positives, run.false_negatives
-        length = _horizon(run.model) if horizons else None
+        length = known_horizon(run.model) if horizons else None
         rows.append(SweepRow(run.seed, *errors, run.best_epoch, epochs, least_loss, length))
     return rows
 
 
-def _horizon(model: Transformer) -> int | None:
+def known_horizon(model: Transformer) -> int | None:
+    """The horizon; None for another number of letters than three, and where a logit is too near 0 to have a sign."""
     if len(model.tokenizer.letters) != 3:
         return None
     try:

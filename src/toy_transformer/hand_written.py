@@ -66,6 +66,14 @@ def blend_with_identity(model: Transformer, **shares: float) -> Transformer:
     return blended
 
 
+def scale_query(model: Transformer, head: int, factor: float) -> Transformer:
+    """Give a copy of the model whose query in one head of size 1 is multiplied by a factor."""
+    scaled = copy.deepcopy(model)
+    with torch.no_grad():
+        scaled.self_attention_block.W_Q.weight[head] *= factor
+    return scaled
+
+
 def _read(name: str, numbers: Sequence, like: torch.Tensor) -> torch.Tensor:
     try:
         tensor = torch.tensor(numbers, dtype=like.dtype)

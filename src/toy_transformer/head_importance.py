@@ -14,8 +14,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits, gelu
 from tqdm.auto import tqdm
 
 from toy_transformer.data import Batch
-from toy_transformer.experiments import evaluate
-from toy_transformer.horizon import Undecidable, horizon
+from toy_transformer.experiments import evaluate, known_horizon
 from toy_transformer.model import Transformer, from_counts
 from toy_transformer.parallel import each
 from toy_transformer.pruning import check_reducible, essence_of, without_heads
@@ -90,20 +89,13 @@ def ablation_importance(
 def horizon_importance(
     model: Transformer, strings: Batch, constants: Constants, silent: Sequence[int] = ()
 ) -> Float[Tensor, "head"]:
-    """How short the horizon gets when the head is silent: minus the horizon that is left."""
+    """How short the horizon gets when the head is silent: minus the horizon that is left, 0 if none is known."""
     gone = {head: constants[head] for head in silent}
     lengths = [
-        0 if head in gone else _horizon(without_heads(model, gone | {head: constants[head]})) for head in constants
+        0 if head in gone else (known_horizon(without_heads(model, gone | {head: constants[head]})) or 0)
+        for head in constants
     ]
     return -torch.tensor(lengths, dtype=torch.float64)
-
-
-def _horizon(model: Transformer) -> int:
-    """The horizon; 0 where a logit is too near 0 to have a sign, for then nothing is proved."""
-    try:
-        return horizon(model)
-    except Undecidable:
-        return 0
 
 
 def _silence(
@@ -175,8 +167,11 @@ def prune_each(
 
 @one_thread()
 def worth(model: Transformer, test_strings: Batch) -> tuple[int, int]:
-    """Give the errors on the test strings, and the horizon, which proves that there are none among shorter ones."""
-    length = _horizon(model)
+    """Give the errors on the test strings, and the horizon, 0 if none is known.
+
+    A horizon as long as the longest test string proves that there are no errors.
+    """
+    length = known_horizon(model) or 0
     is_proved = length >= test_strings.counts.sum(dim=1).max()
     return 0 if is_proved else len(evaluate(model, test_strings)["wrong_strings"]), length
 
