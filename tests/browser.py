@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +12,7 @@ from pathlib import Path
 import chromium
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
+from servers import wait_for_server
 
 FLAGS = [
     "--no-sandbox",
@@ -119,12 +119,7 @@ def jupyterlab(browser: Browser, folder: Path, elsewhere: Path) -> Iterator[Lab]
             start_new_session=True,
         )
         try:
-            deadline = time.monotonic() + 60
-            description = elsewhere / "JUPYTER_RUNTIME_DIR" / f"jpserver-{process.pid}.json"
-            while not description.exists():
-                assert process.poll() is None and time.monotonic() < deadline, log.read_text()
-                time.sleep(0.1)
-            yield Lab(browser, folder, json.loads(description.read_text()))
+            yield Lab(browser, folder, wait_for_server(process, elsewhere / "JUPYTER_RUNTIME_DIR", log))
         finally:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGTERM)

@@ -6,12 +6,12 @@ import re
 import signal
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
 from pathlib import Path
 
 import pytest
+from servers import wait_for_server
 
 ROOT = Path(__file__).parent.parent
 
@@ -28,11 +28,7 @@ def lab(tmp_path):
     with log.open("w") as stream:
         process = subprocess.Popen(command, cwd=ROOT, env=env, stdout=stream, stderr=stream, start_new_session=True)
         try:
-            deadline = time.monotonic() + 60
-            while not (found := list(tmp_path.glob("jpserver-*.json"))):
-                assert process.poll() is None and time.monotonic() < deadline, log.read_text()
-                time.sleep(0.2)
-            yield json.loads(found[0].read_text()), log
+            yield wait_for_server(process, tmp_path, log), log
         finally:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGTERM)
