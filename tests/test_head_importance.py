@@ -103,7 +103,7 @@ def test_pruning_takes_one_head_after_another(models, strings, test_strings, mea
         assert silent == {head: mean_results(model, strings)[head] for head in silent}
         assert [point.num_heads for point in points] == list(range(16, 0, -1))
         assert (points[0].errors, points[0].horizon) == (0, horizon(model))
-        half = without_heads(model, dict(list(silent.items())[:8]))
+        half = without_heads(model, Pruning(silent, points).down_to(8))
         wrong = experiments.evaluate(half, test_strings)["wrong_strings"]
         assert points[8] == (8, len(wrong), horizon(half))
         # Half of the heads can go by measure, while no test string is lost, and the horizon gets longer on the way.
