@@ -1,14 +1,22 @@
-# make lab    open the notebooks in JupyterLab
-# make test   run every test, notebooks included
-# make bench  print how long things take, part by part
-# make notebooks, make figures    run them again and write what they show
-# make lab LAB_FLAGS=--port=8890 hands flags to JupyterLab; make test TESTS=tests/test_task.py runs a part.
+# make lab        open the notebooks in JupyterLab
+# make test       run every test that a change needs, the notebooks included
+# make weekly     run the tests of rare things, which take long
+# make mutants    spoil the package in a thousand places, and count how often the tests notice
+# make bench      print how long things take, part by part
+# make notebooks  run the notebooks again and save what they show; make figures does that for figures/
+#
+# make lab LAB_FLAGS=--port=8890 hands flags to JupyterLab; make test TESTS=tests/test_task.py runs a part, TESTS=notebooks
+# the notebooks alone, without a browser; make notebooks NOTEBOOKS=notebooks/02-self-attention-block.ipynb runs one;
+# make mutants MINUTES=30 stops after half an hour.
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 LAB_FLAGS ?=
 TESTS ?=
+NOTEBOOKS ?= $(wildcard notebooks/*.ipynb)
+MINUTES ?= 240
+PYTEST := $(BIN)/python -m pytest --numprocesses=2 --dist=loadscope --no-loadscope-reorder
 
 # Python keeps no compiled files beside the sources.
 export PYTHONDONTWRITEBYTECODE := 1
@@ -21,25 +29,31 @@ ifeq ($(shell uname)$(DISPLAY)$(WAYLAND_DISPLAY),Linux)
 WITHOUT_DISPLAY := --no-browser
 endif
 
-.PHONY: lab test bench notebooks figures
+.PHONY: lab test weekly mutants bench notebooks figures
 
 lab: $(VENV)/installed
 	$(BIN)/python -m jupyterlab --ip=127.0.0.1 --FileCheckpoints.checkpoint_dir=$(abspath $(VENV))/checkpoints \
 		--notebook-dir=notebooks $(AS_ROOT) $(WITHOUT_DISPLAY) $(LAB_FLAGS)
 
-test: $(VENV)/test-installed
+test: $(VENV)/test-installed $(if $(filter notebooks%,$(TESTS)),,$(VENV)/browser-installed)
 	$(BIN)/ruff check --no-cache
 	$(BIN)/ruff format --no-cache --check
-	$(BIN)/python -m pytest $(TESTS)
+	$(PYTEST) $(TESTS)
 
-bench: $(VENV)/test-installed
+weekly: $(VENV)/browser-installed
+	$(PYTEST) -m weekly
+
+mutants: $(VENV)/test-installed
+	$(BIN)/python tests/mutants.py --minutes=$(MINUTES)
+
+bench: $(VENV)/browser-installed
 	$(BIN)/python tests/bench.py
 	$(BIN)/python tests/bench_explorer.py
 
 notebooks: $(VENV)/test-installed
-	$(BIN)/python tests/execute_notebooks.py notebooks/*.ipynb
+	$(BIN)/python tests/execute_notebooks.py $(NOTEBOOKS)
 
-figures: $(VENV)/test-installed
+figures: $(VENV)/browser-installed
 	MPLBACKEND=agg $(BIN)/python -m toy_transformer.figures figures
 	$(BIN)/python tests/photograph.py
 
@@ -50,5 +64,8 @@ $(VENV)/installed: requirements.txt pyproject.toml
 
 $(VENV)/test-installed: $(VENV)/installed
 	$(BIN)/python -m pip install --requirement requirements.txt --editable '.[test]'
+	touch $@
+
+$(VENV)/browser-installed: $(VENV)/test-installed
 	$(BIN)/python tests/chromium.py
 	touch $@

@@ -6,7 +6,6 @@ import pytest
 import torch
 from flint import ctx
 
-from toy_transformer import experiments
 from toy_transformer.all_lengths import NotCertified, certify_all_lengths
 from toy_transformer.hand_written import EXACT, build
 from toy_transformer.horizon import enclose_logit, horizon
@@ -15,8 +14,8 @@ from toy_transformer.task import Task
 
 
 @pytest.fixture(scope="module")
-def trained() -> list[Transformer]:
-    return [run.model for run in experiments.run("all_initializations")]
+def trained(runs) -> list[Transformer]:
+    return [run.model for run in runs["all_initializations"]]
 
 
 @pytest.mark.parametrize(("seed", "length_scaling", "from_length"), [(5, 0.5, 8), (2, 1.0, 3)])

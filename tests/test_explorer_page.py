@@ -1,26 +1,25 @@
 """The explorer as a page of its own, in a real browser with the network off."""
 
 import json
-import math
 import re
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from itertools import combinations
 from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 from axe_playwright_python.sync_playwright import Axe
 from browser import watch
 from photograph import PAGE, PICTURE, digest_of_page
 from PIL import Image
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Browser, Page, expect
 
 from toy_transformer import experiments, figures
 from toy_transformer.explorer import Explorer, explore
-from toy_transformer.hand_written import build, numbers_of
-from toy_transformer.model import ModelConfig, Transformer, from_counts
+from toy_transformer.model import ModelConfig, Transformer
 
-MODULE = Path(experiments.__file__).parent / "explorer.js"
+FRAME, FILM_STEP = 50, 400  # milliseconds
 STRINGS = ["aac", "baac", "ab{100}", "abc{3000}"]
 VECTORS = [
     "CLS", "PAD", "a", "b", "c", "W_Q.0", "W_K.0", "W_V.0", "W_Q.1", "W_K.1", "W_V.1",
@@ -29,83 +28,64 @@ VECTORS = [
 
 
 @pytest.fixture(scope="module")
-def runs() -> dict[str, experiments.Run]:
-    return {f"seed {run.seed}": run for run in experiments.run("all_initializations")}
+def seeds(runs) -> dict[str, experiments.Run]:
+    return {f"seed {run.seed}": run for run in runs["all_initializations"]}
+
+
+@contextmanager
+def _opened(browser: Browser, **context) -> Iterator[Page]:
+    """Give a page without a network; at the end it has had no error, and has asked for nothing from a network."""
+    context = browser.new_context(offline=True, **context)
+    context.set_default_timeout(15_000)
+    page = context.new_page()
+    errors, requests = watch(page), []
+    page.on("request", lambda request: requests.append(request.url))
+    yield page
+    context.close()
+    assert errors == []
+    assert requests and all(url.startswith(("file:", "blob:", "data:")) for url in requests)
+
+
+def _load(page: Page, path: Path) -> Page:
+    page.goto(path.as_uri())
+    page.wait_for_selector(".toy-explorer .card")
+    return page
 
 
 @pytest.fixture
 def open_page(browser, tmp_path):
-    """Opens an explorer's page and gives it; at the end no error and no request to a network has been seen."""
-    contexts, seen = [], []
+    """Opens an explorer in a page of its own."""
+    with ExitStack() as stack:
 
-    def open_it(explorer: Explorer | Path, width: int = 1180, scheme: str = "light") -> Page:
-        path = explorer
-        if isinstance(explorer, Explorer):
-            explorer.to_html(path := tmp_path / f"explorer-{len(contexts)}.html")
-        contexts.append(browser.new_context(viewport=dict(width=width, height=900), color_scheme=scheme, offline=True))
-        contexts[-1].set_default_timeout(15_000)
-        page = contexts[-1].new_page()
-        seen.append((watch(page), requests := []))
-        page.on("request", lambda request: requests.append(request.url))
-        page.goto(path.as_uri())
-        page.wait_for_selector(".toy-explorer .card")
-        return page
+        def open_it(explorer: Explorer | Path, width: int = 1180, scheme: str = "light", clock: bool = False) -> Page:
+            path = explorer
+            if isinstance(explorer, Explorer):
+                explorer.to_html(path := tmp_path / f"{id(explorer)}.html")
+            viewport = dict(width=width, height=900)
+            page = stack.enter_context(_opened(browser, viewport=viewport, color_scheme=scheme))
+            if clock:
+                page.clock.install()
+            return _load(page, path)
 
-    yield open_it
-    for context in contexts:
-        context.close()
-    for errors, requests in seen:
-        assert errors == []
-        assert all(url.startswith(("file:", "blob:", "data:")) for url in requests)
+        yield open_it
+
+
+@pytest.fixture(scope="module")
+def path(seeds, tmp_path_factory) -> Path:
+    explore(seeds, STRINGS).to_html(path := tmp_path_factory.mktemp("page") / "explorer.html")
+    return path
+
+
+@pytest.fixture(scope="module")
+def tab(browser) -> Iterator[Page]:
+    with _opened(browser, viewport=dict(width=1180, height=900)) as page:
+        yield page
 
 
 @pytest.fixture
-def page(open_page, runs) -> Page:
-    return open_page(explore(runs, STRINGS))
-
-
-def test_trace_is_that_of_the_model(browser):
-    """A thousand random models, each with random counts, κ, and with or without attention to CLS."""
-    rng = np.random.default_rng(0)
-    cases, expected = [], []
-    for _ in range(1000):
-        attend_cls, kappa = bool(rng.integers(2)), float(rng.choice([0, 0.5, 2]))
-        config = ModelConfig(attend_cls=attend_cls, length_scaling=kappa)
-        scale = rng.choice([0.3, 1, 3])
-        numbers = {
-            name: (scale * rng.normal(size=np.shape(some))).tolist() for name, some in numbers_of(Transformer()).items()
-        }
-        model = build(numbers, config).double()
-        counts = (rng.integers(0, 2, size=3) * 10 ** rng.integers(0, 7, size=3)).tolist()
-        counts = counts if any(counts) else [1, 0, 0]
-        cases.append([numbers_of(model), counts, dict(lengthScaling=kappa, attendCls=attend_cls)])
-        with torch.no_grad():
-            expected.append(model(*from_counts(torch.tensor([counts]), dtype=torch.float64)))
-    page = browser.new_page()
-    found = page.evaluate(
-        """async ([source, cases]) => {
-            const url = URL.createObjectURL(new Blob([source], { type: "text/javascript" }));
-            const { trace, project } = await import(url);
-            return cases.map(([weights, ...rest]) => {
-                const traced = trace(weights, ...rest);
-                return { ...traced, heads: project(weights).map((head, i) => ({ ...head, ...traced.heads[i] })) };
-            });
-        }""",
-        [MODULE.read_text(), cases],
-    )
-    page.close()
-    close = dict(rtol=1e-6, atol=1e-12)
-    for js, trace in zip(found, expected, strict=True):
-        for head, numbers in enumerate(js["heads"]):
-            np.testing.assert_allclose(numbers["query"], trace.Q[0, head, 0, 0], **close)
-            np.testing.assert_allclose(numbers["keys"], trace.K[0, head, :, 0], **close)
-            np.testing.assert_allclose(numbers["values"], trace.V[0, head, :, 0], **close)
-            scores = [-math.inf if score is None else score for score in numbers["scores"]]
-            np.testing.assert_allclose(scores, trace.attention_scores[0, head, 0], **close)
-            np.testing.assert_allclose(numbers["attentionWeights"], trace.attention_weights[0, head, 0], **close)
-            np.testing.assert_allclose(numbers["result"], trace.attention_values[0, head, 0, 0], **close)
-        np.testing.assert_allclose(js["path"], trace.cls_path[0], **close)
-        np.testing.assert_allclose(js["logit"], trace.output_logits[0], **close)
+def page(tab, path) -> Page:
+    """The explorer of eight models as it begins."""
+    return _load(tab, path)
 
 
 def handle(page: Page, name: str):
@@ -144,8 +124,16 @@ def changed(before: dict, after: dict) -> dict[str, float]:
     return {address: after[address] - before[address] for address in before if after[address] != before[address]}
 
 
+@pytest.fixture(scope="module")
+def untouched(browser, path) -> Iterator[Page]:
+    """The same for tests that leave it as it was."""
+    with _opened(browser, viewport=dict(width=1180, height=900)) as page:
+        yield _load(page, path)
+
+
 @pytest.mark.parametrize("name", VECTORS)
-def test_each_vector_can_be_dragged_and_nudged(page, name):
+def test_each_vector_can_be_dragged_and_nudged(untouched, name):
+    page = untouched
     before, logits = fields(page), text_of(page, ".sentences")
     assert len(before) == 36
     target = handle(page, name)
@@ -271,7 +259,7 @@ def test_strings_are_read_or_refused_with_a_reason(page):
     assert page.locator(".controls .problem").first.inner_text() == ""
 
 
-def test_a_code_brings_the_state_back(page, open_page, runs):
+def test_a_code_brings_the_state_back(page, open_page, seeds):
     page.get_by_label("model", exact=True).select_option("seed 2")
     handle(page, "c").focus()
     page.keyboard.press("Shift+ArrowUp")
@@ -283,7 +271,7 @@ def test_a_code_brings_the_state_back(page, open_page, runs):
         text_of(page, ".sentences"),
     )
     assert len(code) < 300
-    other = open_page(explore(runs, ["ab"]))
+    other = open_page(explore(seeds, ["ab"]))
     other.get_by_text("this state as a code").click()
     field, start = other.locator(".control.code input"), fields(other)
     middle = len(code) // 2
@@ -309,48 +297,31 @@ def test_a_code_brings_the_state_back(page, open_page, runs):
     assert fields(other) == start
 
 
-def test_codes_that_lie_are_refused(page):
-    """Even with a checksum that fits: numbers that are none, strings that are none."""
-    reasons = page.evaluate(
-        """async (source) => {
-            const url = URL.createObjectURL(new Blob([source], { type: "text/javascript" }));
-            const { encode, decode } = await import(url);
-            const like = JSON.parse(document.getElementById("source").textContent).state.weights;
-            const good = { weights: like, lengthScaling: 0, strings: ["ab"], name: "x.y", epoch: 3 };
-            const changed = [
-                { ...good, weights: { ...like, a: [NaN, 1] } },
-                { ...good, weights: { ...like, a: [Infinity, 1] } },
-                { ...good, weights: { ...like, a: [5000, 1] } },
-                { ...good, strings: ["<script>"] },
-                { ...good, lengthScaling: -1 },
-            ];
-            const refuse = (state) => {
-                try { return decode(encode(state), like); } catch (error) { return error.message; }
-            };
-            return [decode(encode(good), like), ...changed.map(refuse)];
-        }""",
-        MODULE.read_text(),
-    )
-    assert reasons[0]["name"] == "x.y" and reasons[0]["epoch"] == 3
-    for reason, expected in zip(reasons[1:], ["number", "number", "too large", "expected", "κ is -1"], strict=True):
-        assert expected in reason
+@pytest.fixture
+def film(open_page, seeds) -> Page:
+    """A page whose clock goes on only when it is told to."""
+    return open_page(explore(seeds, STRINGS), clock=True)
 
 
-def test_the_epochs_play_as_a_film(page, runs):
-    run = runs["seed 0"]
+def test_the_epochs_play_as_a_film(film, seeds):
+    run = seeds["seed 0"]
     epochs = len(run.weights) - 1
-    slider = page.get_by_label("epoch")
+    slider = film.get_by_label("epoch")
     assert slider.input_value() == str(run.best_epoch)
     slider.fill("0")
-    settle(page)
-    assert fields(page)["a..0"] == run.model_at(0).embedding.weight[2, 0].item()
-    page.get_by_label("play the training").click()
-    expect(page.get_by_label("pause the training")).to_be_visible()
-    page.wait_for_function("() => !!document.querySelector('[aria-label=\"play the training\"]')", timeout=60_000)
-    assert slider.input_value() == str(epochs)
-    assert fields(page)["a..0"] == run.model_at(epochs).embedding.weight[2, 0].item()
-    page.get_by_label("undo").click()
-    settle(page)
+    film.clock.run_for(FRAME)
+    assert fields(film)["a..0"] == run.model_at(0).embedding.weight[2, 0].item()
+    film.get_by_label("play the training").click()
+    for epoch in range(1, epochs + 1):
+        film.clock.run_for(FILM_STEP)
+        assert slider.input_value() == str(epoch)
+        if epoch < epochs:
+            assert film.get_by_label("pause the training").is_visible()
+    film.clock.run_for(FILM_STEP)
+    assert film.get_by_label("play the training").is_visible()
+    assert fields(film)["a..0"] == run.model_at(epochs).embedding.weight[2, 0].item()
+    film.get_by_label("undo").click()
+    film.clock.run_for(FRAME)
     assert slider.input_value() == "0"
 
 
@@ -360,24 +331,28 @@ def type_into(page: Page, address: str, text: str) -> None:
     field.press("Enter")
 
 
-def test_a_hand_ends_the_film_and_undo_brings_back_where_it_was(page):
-    play = page.get_by_role("button", name="play the training")
+def test_a_hand_ends_the_film_and_undo_brings_back_where_it_was(film):
+    play, slider = film.get_by_role("button", name="play the training"), film.get_by_label("epoch")
+    best_epoch = int(slider.input_value())
     play.focus()
-    page.keyboard.press("Enter")
-    page.wait_for_timeout(600)
-    assert page.evaluate("() => document.activeElement.getAttribute('aria-label')") == "pause the training"
-    type_into(page, "a..0", "3")
-    page.wait_for_timeout(600)
-    expect(page.get_by_role("button", name="play the training")).to_be_visible()
-    assert fields(page)["a..0"] == 3
-    edited = fields(page)
-    page.get_by_role("button", name="play the training").click()
-    page.wait_for_timeout(600)
-    page.get_by_role("button", name="undo").click()
-    page.wait_for_timeout(600)
-    assert fields(page) == edited
-    page.get_by_role("button", name="redo").click()
-    assert fields(page) != edited
+    film.keyboard.press("Enter")
+    film.clock.run_for(2 * FILM_STEP)
+    assert int(slider.input_value()) == best_epoch + 2
+    assert film.evaluate("() => document.activeElement.getAttribute('aria-label')") == "pause the training"
+    type_into(film, "a..0", "3")
+    film.clock.run_for(2 * FILM_STEP)
+    assert play.is_visible()
+    edited = fields(film)
+    assert edited["a..0"] == 3
+    play.click()
+    film.clock.run_for(2 * FILM_STEP)
+    assert fields(film) != edited
+    film.get_by_role("button", name="undo").click()
+    film.clock.run_for(2 * FILM_STEP)
+    assert fields(film) == edited
+    film.get_by_role("button", name="redo").click()
+    film.clock.run_for(FRAME)
+    assert fields(film) != edited
 
 
 def test_what_was_refused_goes_with_the_next_change(page):
@@ -390,8 +365,7 @@ def test_what_was_refused_goes_with_the_next_change(page):
     expect(page.locator(".problem", has_text="abc")).to_have_count(0)
 
 
-def test_a_finger_moves_a_handle_and_a_cancelled_drag_changes_nothing(browser, tmp_path, runs):
-    explore(runs, STRINGS).to_html(path := tmp_path / "touch.html")
+def test_a_finger_moves_a_handle_and_a_cancelled_drag_changes_nothing(browser, path):
     context = browser.new_context(viewport=dict(width=500, height=900), has_touch=True, offline=True)
     page = context.new_page()
     page.goto(path.as_uri())
@@ -415,21 +389,20 @@ def test_a_finger_moves_a_handle_and_a_cancelled_drag_changes_nothing(browser, t
     context.close()
 
 
+LIT = [
+    ('.handle[data-vector="a"]', ['.handle[data-vector="a"]', 'input[data-address="a..1"]', ".strip g.a"]),
+    ('.handle[data-vector="W_K.0"]', ['.handle[data-vector="W_K.0"]', 'input[data-address="W_K.0.1"]']),
+    ('input[data-address="W_O.1.0"]', ['.handle[data-vector="W_O.0"]', 'input[data-address="W_O.0.0"]']),
+    ('.sentences li:has-text("baac") button', ['g[data-mark="baac"]', '[data-name="path baac"]', ".result.lit"]),
+]
+TITLE = (".strip .title", [".strip", 'input[data-address="W_Q.0.0"]', '.handle[data-vector="W_V.0"]'])
+
+
 @pytest.mark.parametrize(
-    ("selector", "lit"),
-    [
-        ('.handle[data-vector="a"]', ['.handle[data-vector="a"]', 'input[data-address="a..1"]', ".strip g.a"]),
-        ('.handle[data-vector="W_K.0"]', ['.handle[data-vector="W_K.0"]', 'input[data-address="W_K.0.1"]']),
-        ('input[data-address="W_O.1.0"]', ['.handle[data-vector="W_O.0"]', 'input[data-address="W_O.0.0"]']),
-        ('.sentences li:has-text("baac") button', ['g[data-mark="baac"]', '[data-name="path baac"]', ".result.lit"]),
-        (".strip .title", [".strip", 'input[data-address="W_Q.0.0"]', '.handle[data-vector="W_V.0"]']),
-    ],
+    ("how", "selector", "lit"), [("hover", *TITLE), *((how, *case) for how in ("hover", "focus") for case in LIT)]
 )
-@pytest.mark.parametrize("how", ["hover", "focus"])
-def test_what_is_hovered_or_focused_lights_up_everywhere(page, selector, lit, how):
+def test_what_is_hovered_or_focused_lights_up_everywhere(page, how, selector, lit):
     target = page.locator(selector).first
-    if how == "focus" and "title" in selector:
-        return
     target.scroll_into_view_if_needed()
     if how == "hover" and "handle" in selector:
         page.mouse.move(*middle(target))
@@ -440,7 +413,7 @@ def test_what_is_hovered_or_focused_lights_up_everywhere(page, selector, lit, ho
     assert page.locator('input[data-address="c..0"].lit').count() == 0
 
 
-def test_without_a_kernel_the_horizon_is_that_of_the_first_state(page, runs):
+def test_without_a_kernel_the_horizon_is_that_of_the_first_state(page, seeds):
     horizon = page.locator(".horizon")
     assert horizon.inner_text() == "Right on every string up to 59 letters; the shortest wrong one is a{59}b."
     handle(page, "a").focus()
@@ -462,8 +435,8 @@ def test_the_verdict_is_told_once_the_hand_rests(page):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_nothing(open_page, runs, scheme):
-    page = open_page(explore(runs, STRINGS), scheme=scheme)
+def test_axe_finds_nothing(open_page, seeds, scheme):
+    page = open_page(explore(seeds, STRINGS), scheme=scheme)
     page.get_by_text("this state as a code").click()
     results = Axe().run(page)
     assert [(v["id"], [node["html"][:200] for node in v["nodes"]]) for v in results.response["violations"]] == []
@@ -490,12 +463,11 @@ def overlapping_labels(page: Page) -> list[tuple[str, str]]:
     return found
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [400, 700, 1180])
-def test_nothing_overlaps_or_is_cut_off(open_page, runs, width, scheme):
-    page = open_page(explore(runs, ["aac", "baac", "ab{100}"]), width, scheme)
+def test_nothing_overlaps_or_is_cut_off(open_page, seeds, width):
+    page = open_page(explore(seeds, ["aac", "baac", "ab{100}"]), width)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
-    for name in runs:
+    for name in seeds:
         page.get_by_label("model", exact=True).select_option(name)
         for choice in ["1", "0", "feed-forward in", "feed-forward out", "attention"]:
             page.get_by_label(choice, exact=True).check()
@@ -503,9 +475,9 @@ def test_nothing_overlaps_or_is_cut_off(open_page, runs, width, scheme):
             assert overlapping_labels(page) == [], (name, choice)
 
 
-def test_text_from_outside_stays_text(open_page, runs):
+def test_text_from_outside_stays_text(open_page, seeds):
     name = "</script><script>window.hacked = true</script><b>seed"
-    page = open_page(explore({name: runs["seed 0"], "other": runs["seed 2"]}))
+    page = open_page(explore({name: seeds["seed 0"], "other": seeds["seed 2"]}))
     assert page.get_by_label("model", exact=True).input_value() == name
     assert page.evaluate("window.hacked") is None
 
@@ -528,7 +500,7 @@ def split_page(page: str) -> tuple[str, dict]:
     return before + parts["module"] + after, parts["state"]
 
 
-def test_the_committed_page_is_up_to_date(tmp_path):
+def test_the_committed_page_is_up_to_date(trained_once, tmp_path):
     """`make figures` would write the same page; weights may drift in the last bits from processor to processor."""
     figures.PAGES[PAGE.name]().to_html(tmp_path / PAGE.name)
     committed, committed_state = split_page(PAGE.read_text(encoding="utf-8"))

@@ -28,9 +28,9 @@ from toy_transformer.pruning import without_heads
 
 
 @pytest.fixture(scope="module")
-def models() -> list[Transformer]:
+def models(runs) -> list[Transformer]:
     """Two of the eight models with sixteen heads."""
-    return [run.model for run in experiments.run("increased_num_attention_heads")[:2]]
+    return [run.model for run in runs["increased_num_attention_heads"][:2]]
 
 
 @pytest.fixture(scope="module")

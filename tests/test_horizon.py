@@ -59,8 +59,8 @@ def _check_against_trying_all(model: Transformer, longest: int = 60) -> int | No
 
 
 @pytest.fixture(scope="module")
-def trained() -> list[experiments.Run]:
-    return experiments.run("all_initializations")
+def trained(runs) -> list[experiments.Run]:
+    return runs["all_initializations"]
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -211,7 +211,7 @@ def test_a_norm_that_magnifies_rounding_is_not_believed(large):
 def test_centring_mixes_the_numbers():
     """A number that the feed-forward does not use still has a part in what layer norm makes of the others."""
     config = ModelConfig(Task("abc", "a"), hidden_size=6, num_attention_heads=1, norm="layer")
-    zeros = [0.0] * 6
+    zeros, num_signs = [0.0] * 6, 0
     for unit in ([0.3, 0.7, 1.1, 1.9], [0.1, 0.2, 0.3, 3.4], [0.6, 0.9, 1.2, 1.3]):
         for tiny in (1e-20, -1e-20):
             numbers = {name: zeros for name in ("a", "b", "c")} | {"CLS": [1, 0, 0, 0, 0, 0]}
@@ -223,7 +223,9 @@ def test_centring_mixes_the_numbers():
             assert Bounds(model).margin > 0
             logit = enclose_logit(model, (1, 0, 0))
             if logit > 0 or logit < 0:  # the same for all strings, so that a or b is answered wrongly
+                num_signs += 1
                 assert shortest_wrong_string(model, 1) is not None
+    assert num_signs == 2
 
 
 def test_scores_of_thousands_of_millions():

@@ -1,9 +1,10 @@
-"""The committed notebooks: their form, their exercises, and that nbval really sees when something is off.
+"""The committed notebooks: their form, and that nbval really sees when something is off.
 
-nbval itself runs every notebook and compares all outputs; pyproject.toml makes it part of every test run.
+nbval itself runs every notebook, compares all outputs and hands in the solutions: see `nbval_cells.py`.
 """
 
 import ast
+import base64
 import os
 import re
 import shutil
@@ -14,7 +15,11 @@ from pathlib import Path
 import nbformat
 import pytest
 from execute_notebooks import WIDGET_VIEW
-from nbclient import NotebookClient
+from matplotlib.axes import Axes
+from nbval_cells import difference_of_pictures, solved_exercises
+
+from toy_transformer import plots, views
+from toy_transformer.pictures import Picture
 
 ROOT = Path(__file__).parent.parent
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
@@ -27,7 +32,6 @@ FRAME = [
     "## In real Transformers",
     "## What you have learnt",
 ]
-SOLUTION = re.compile(r"<summary>Solution</summary>\s*```python\n(.*?)```", re.DOTALL)
 
 
 @pytest.fixture(params=NOTEBOOKS, ids=lambda path: path.stem)
@@ -109,68 +113,137 @@ def test_numbered_neighbours_link_to_each_other():
         assert f"]({left.name})" in nbformat.read(right, as_version=4).cells[-1].source
 
 
-def test_the_solutions_given_are_right(path, notebook):
-    """Each exercise is left open, and with the solution of its `<details>` its check says that it is right."""
-    exercises = []
-    for prose, code in zip(notebook.cells, notebook.cells[1:], strict=False):
-        solution = SOLUTION.search(prose.source)
-        if solution:
-            assert code.source.startswith("answer = None\n")
-            assert code.outputs[0].text.startswith("Not answered yet")
-            code.source = code.source.replace("answer = None", solution[1].strip())
-            exercises.append(code)
+def test_exercises_are_left_open(notebook):
+    """nbval hands in the solutions after the last cell; what is committed has none."""
+    exercises = [_code(notebook)[number - 1] for number, _ in solved_exercises(notebook)]
     assert len(exercises) >= 3
-    NotebookClient(
-        notebook, kernel_name="python3", timeout=300, resources={"metadata": {"path": path.parent}}
-    ).execute()
-    assert [code.outputs[0].text for code in exercises] == ["Right!\n"] * len(exercises)
+    for cell in exercises:
+        assert cell.source.startswith("answer = None\n")
+        assert cell.outputs[0].text.startswith("Not answered yet")
 
 
-def _spoil_a_weight(copy: Path) -> None:
-    training = copy / "src" / "toy_transformer" / "training.py"
-    loading = "model.load_state_dict(self.weights[epoch])"
-    source = training.read_text()
-    assert source.count(loading) == 1
-    spoilt = f"{loading}\n        with torch.no_grad():\n            model.embedding.weight[2, 0] += 0.01"
-    training.write_text(source.replace(loading, spoilt))
+# ---------------------------------------------------------------- spoilt on purpose
 
 
-def _spoil_a_function(copy: Path) -> None:
-    model = copy / "src" / "toy_transformer" / "model.py"
-    softmax = "scores.softmax(dim=-1)"
-    source = model.read_text()
-    assert source.count(softmax) == 1
-    model.write_text(source.replace(softmax, "(1.01 * scores).softmax(dim=-1)"))
+@pytest.fixture
+def project(tmp_path) -> Path:
+    """A copy of what nbval needs, with an empty folder of notebooks."""
+    for name in ("conftest.py", "pyproject.toml", "tests/tidy.py", "tests/nbval_cells.py"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        shutil.copy(ROOT / name, tmp_path / name)
+    shutil.copytree(ROOT / "src", tmp_path / "src")
+    (tmp_path / "notebooks").mkdir()
+    return tmp_path
 
 
-def _spoil_a_number(copy: Path) -> None:
-    """Change the last digit of the last output that is a tensor."""
-    for path in (copy / "notebooks").glob("*.ipynb"):
-        notebook = nbformat.read(path, as_version=4)
-        tensors = [o.data for o in _outputs(notebook) if o.get("data", {}).get("text/plain", "").startswith("tensor")]
-        head, digit, tail = re.match(r"(.*)(\d)(\D*)$", tensors[-1]["text/plain"], re.DOTALL).groups()
-        tensors[-1]["text/plain"] = f"{head}{(int(digit) + 1) % 10}{tail}"
-        nbformat.write(notebook, path)
+def _replace(project: Path, module: str, old: str, new: str) -> None:
+    path = project / "src" / "toy_transformer" / module
+    source = path.read_text()
+    assert source.count(old) == 1
+    path.write_text(source.replace(old, new))
 
 
-@pytest.mark.parametrize("spoil", [_spoil_a_weight, _spoil_a_function, _spoil_a_number])
-def test_nbval_goes_red(spoil, tmp_path):
-    """With one weight, one function or one printed number changed, every notebook fails; what is sound passes."""
-    for folder in ("src", "notebooks"):
-        shutil.copytree(ROOT / folder, tmp_path / folder)
-    spoil(tmp_path)
-    (tmp_path / "pytest.ini").write_text("[pytest]\n")
-    command = [sys.executable, "-m", "pytest", "--nbval", "--nbval-current-env", "-p", "no:cacheprovider"]
+def _nbval(project: Path, *options: str) -> str:
+    """Run nbval, which is to fail, in the project; give what it prints."""
     run = subprocess.run(
-        [*command, "-n2", "--dist=loadscope", "-rA", "--color=no", "notebooks"],
-        cwd=tmp_path,
-        env=os.environ | {"PYTHONPATH": str(tmp_path / "src")},
+        [sys.executable, "-m", "pytest", "-rA", "--color=no", *options, "notebooks"],
+        cwd=project,
+        env=os.environ | {"PYTHONPATH": str(project / "src")},
         capture_output=True,
         text=True,
     )
     assert run.returncode == pytest.ExitCode.TESTS_FAILED, run.stdout + run.stderr
-    for path in NOTEBOOKS:
-        verdicts = re.findall(rf"^(PASSED|FAILED) notebooks/{path.name}", run.stdout, re.MULTILINE)
-        assert "FAILED" in verdicts and "PASSED" in verdicts
-        if spoil is _spoil_a_number:
-            assert verdicts.count("FAILED") == 1
+    return run.stdout
+
+
+LOADING = "model.load_state_dict(self.weights[epoch])"
+SPOILS = {
+    "a weight off by 0.01": (
+        "training.py",
+        LOADING,
+        f"{LOADING}\n        with torch.no_grad():\n            model.embedding.weight[2, 0] += 0.01",
+    ),
+    "a softmax scaled by 1.01": ("model.py", "scores.softmax(dim=-1)", "(1.01 * scores).softmax(dim=-1)"),
+}
+
+
+@pytest.mark.parametrize(
+    "spoil", ["a weight off by 0.01", pytest.param("a softmax scaled by 1.01", marks=pytest.mark.weekly)]
+)
+def test_every_notebook_goes_red(path, project, spoil):
+    """At its first output that is off, and not before: what is sound passes."""
+    shutil.copy(path, project / "notebooks")
+    _replace(project, *SPOILS[spoil])
+    printed = _nbval(project, "--exitfirst")
+    assert f"PASSED notebooks/{path.name}::Cell 1" in printed
+    assert re.search(rf"FAILED notebooks/{path.name}::Cell \d+", printed)
+    assert "committed (-) and now (+)" in printed or "the pictures differ" in printed
+
+
+def _begin(project: Path, name: str, num_cells: int) -> Path:
+    """Put the first code cells of a notebook into the project."""
+    notebook = nbformat.read(ROOT / "notebooks" / name, as_version=4)
+    notebook.cells = _code(notebook)[:num_cells]
+    nbformat.write(notebook, path := project / "notebooks" / "begin.ipynb")
+    return path
+
+
+def _failed(printed: str) -> list[str]:
+    return re.findall(r"^FAILED (.*?)(?: -|$)", printed, re.MULTILINE)
+
+
+def test_one_digit_turns_one_cell_red(project):
+    path = _begin(project, NOTEBOOKS[0].name, 6)
+    sound, spoilt = '[0, 2, 2, 4]"', '[0, 2, 2, 5]"'
+    source = path.read_text()
+    assert source.count(sound) == 1
+    path.write_text(source.replace(sound, spoilt))
+    printed = _nbval(project)
+    assert _failed(printed) == ["notebooks/begin.ipynb::Cell 4"]
+    assert printed.count("PASSED notebooks") == 5
+    assert "- [0, 2, 2, 5]" in printed and "+ [0, 2, 2, 4]" in printed
+
+
+FIRST_PICTURE = ("02-self-attention-block.ipynb", 15)
+
+
+def test_another_colour_turns_one_cell_red(project):
+    _begin(project, *FIRST_PICTURE)
+    _replace(project, "plots.py", '"a": ("#0072B2"', '"a": ("#0094B2"')
+    printed = _nbval(project)
+    assert _failed(printed) == ["notebooks/begin.ipynb::Cell 15"]
+    committed, now = re.findall(r"^ *(/.*\.png)$", printed, re.MULTILINE)
+    assert difference_of_pictures(Path(committed).read_bytes(), Path(now).read_bytes()) in printed
+    shutil.rmtree(Path(now).parent)
+
+
+def _swap_labels(monkeypatch):
+    points_below = plots._points_below
+    monkeypatch.setattr(plots, "_points_below", lambda ax, xs, names, **kw: points_below(ax, xs, names[::-1], **kw))
+
+
+def _move_a_label(monkeypatch):
+    text = Axes.text
+    monkeypatch.setattr(Axes, "text", lambda ax, x, y, *args, **kw: text(ax, x, y + 0.04, *args, **kw))
+
+
+@pytest.mark.parametrize(
+    ("spoil", "is_seen"),
+    [
+        (lambda monkeypatch: None, False),
+        (lambda monkeypatch: monkeypatch.setitem(plots.TOKEN_STYLES, "a", ("#0094B2", "o")), True),
+        (lambda monkeypatch: monkeypatch.setattr(plots, "HEAD_COLORS", ("#AA4477", "#806000")), True),
+        (_swap_labels, True),
+        (_move_a_label, True),
+    ],
+    ids=["sound", "the colour of a", "the colour of a head", "labels swapped", "labels moved"],
+)
+def test_what_is_seen_of_a_picture(walkthrough, monkeypatch, spoil, is_seen):
+    """None of these changes a word or a number."""
+    name, number = FIRST_PICTURE
+    cell = _code(nbformat.read(ROOT / "notebooks" / name, as_version=4))[number - 1]
+    spoil(monkeypatch)
+    picture = Picture(views.draw_queries_and_keys(walkthrough.model, "baac"))
+    assert picture.words == cell.outputs[0].data["text/plain"]
+    committed = base64.b64decode(cell.outputs[0].data["image/png"])
+    assert bool(difference_of_pictures(committed, picture.png)) == is_seen

@@ -10,6 +10,7 @@ from playwright.sync_api import expect
 
 ROOT = Path(__file__).parent.parent
 NOTEBOOKS = sorted(path.name for path in (ROOT / "notebooks").glob("*.ipynb"))
+LONG = ("04", "06", "08")
 WITH_EXPLORERS = ("01", "02", "03", "06", "07", "08")
 
 
@@ -22,7 +23,9 @@ def lab(browser, tmp_path_factory) -> Lab:
         yield lab
 
 
-@pytest.mark.parametrize("name", NOTEBOOKS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.weekly] * name.startswith(LONG)) for name in NOTEBOOKS]
+)
 def test_runs_to_its_end_without_an_error(lab, name):
     page = lab.open(name)
     run_all(page)

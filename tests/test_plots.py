@@ -214,7 +214,7 @@ def test_too_many_strings_are_refused():
 
 
 @pytest.mark.parametrize("name", figures.FIGURES)
-def test_committed_figures_are_up_to_date(name, request):
+def test_committed_figures_are_up_to_date(trained_once, name, request):
     """`make figures` would write the same picture.
 
     Trained weights differ by 1e-5 from one kind of processor to another, which is far below one pixel but

@@ -35,9 +35,9 @@ def num_numbers(model: Transformer) -> int:
 
 
 @pytest.mark.parametrize("name", experiments.EXPERIMENTS)
-def test_trained_models_are_reduced_exactly(name):
+def test_trained_models_are_reduced_exactly(runs, name):
     """Equal logits, the same shortest wrong string, and the original's proof holds for the reduced model."""
-    for run in experiments.run(name):
+    for run in runs[name]:
         model, reduced = run.model, reduce_exactly(run.model)
         config = model.config
         assert reduced.config == replace(config, hidden_size=2 if config.hidden_size == 2 else 3)
@@ -51,11 +51,11 @@ def test_trained_models_are_reduced_exactly(name):
         torch.testing.assert_close(logits(reduced), logits(model), rtol=0, atol=1e-5)
 
 
-def test_hidden_size_16_was_never_needed():
+def test_hidden_size_16_was_never_needed(runs):
     """What two heads, or sixteen, add to CLS is read by three rows only: three dimensions hold all of it."""
     sizes = {}
     for name in ("increased_dimensionality", "increased_num_attention_heads"):
-        model = experiments.run(name)[0].model
+        model = runs[name][0].model
         sizes[name] = num_numbers(model), num_numbers(reduce_exactly(model))
     assert sizes == {"increased_dimensionality": (288, 54), "increased_num_attention_heads": (1184, 222)}
 
@@ -130,9 +130,9 @@ def test_other_models_are_refused(config):
         reduce_exactly(Transformer(ModelConfig(**config)))
 
 
-def test_squeezing_keeps_the_most_of_what_is_read():
+def test_squeezing_keeps_the_most_of_what_is_read(runs):
     """A pruned model of 54 numbers, squeezed into 36: what is lost is the least singular value, and no more."""
-    model = experiments.run("increased_num_attention_heads")[3].model
+    model = runs["increased_num_attention_heads"][3].model
     two_heads = without_heads(model, dict.fromkeys(set(range(16)) - {7, 8}, 0.0))
     squeezed = squeeze(two_heads, 2)
     assert squeezed.config.architecture == ModelConfig()
@@ -149,12 +149,12 @@ def test_squeezing_keeps_the_most_of_what_is_read():
         squeeze(two_heads, 1)
 
 
-def test_retraining_goes_on_from_where_the_models_are():
-    models = [reduce_exactly(run.model) for run in experiments.run("increased_num_attention_heads")[:2]]
+def test_retraining_goes_on_from_where_the_models_are(runs):
+    models = [reduce_exactly(run.model) for run in runs["increased_num_attention_heads"][:2]]
     before = [numbers_of(model) for model in models]
-    runs = experiments.retrain(models, experiments.TrainingConfig(max_epochs=1))
+    retrained = experiments.retrain(models, experiments.TrainingConfig(max_epochs=1))
     assert [numbers_of(model) for model in models] == before
-    for run, model in zip(runs, models, strict=True):
+    for run, model in zip(retrained, models, strict=True):
         assert len(run.validation_losses) == 1
         torch.testing.assert_close(logits(run.model_at(0)), logits(model), rtol=0, atol=1e-2)
         assert not torch.allclose(logits(run.model), logits(model), atol=1e-2)
@@ -166,15 +166,16 @@ def test_retraining_is_for_the_task_of_the_models():
     assert (run.model.trace(["ab", "ac", "bc", "abc"]).output_logits > 0).tolist() == [False, False, True, True]
 
 
-def test_what_small_models_come_to():
+@pytest.mark.weekly
+def test_what_small_models_come_to(runs):
     """What notebook 08 says of 256 models that are trained small, beside one that is trained large and pruned."""
     without_decay = experiments.TrainingConfig(weight_decay=0.0)
     rows, free = (
         experiments.sweep(ModelConfig(), range(256), training_config=rule)
         for rule in (experiments.TrainingConfig(), without_decay)
     )
-    runs = experiments.run("increased_num_attention_heads")
-    cost_of_small, cost_of_large = 36 * sum(row.epochs for row in rows), 1184 * sum(len(r.train_losses) for r in runs)
+    large = runs["increased_num_attention_heads"]
+    cost_of_small, cost_of_large = 36 * sum(row.epochs for row in rows), 1184 * sum(len(r.train_losses) for r in large)
     assert 3 < cost_of_small / cost_of_large < 3.5
     best = max(rows, key=lambda row: row.horizon or 0)
     assert f"{best.horizon:.2g}" == "5.7e+03" and best.errors == 0
@@ -182,6 +183,6 @@ def test_what_small_models_come_to():
     strings, test_strings = (
         concatenate(next(data.epochs())) for data in (experiments.VALIDATION_DATA, experiments.TEST_DATA)
     )
-    pruning = prune(runs[3].model, strings, ablation_importance, test_strings)
-    errors, length = worth(squeeze(without_heads(runs[3].model, pruning.down_to(2)), 2), test_strings)
+    pruning = prune(large[3].model, strings, ablation_importance, test_strings)
+    errors, length = worth(squeeze(without_heads(large[3].model, pruning.down_to(2)), 2), test_strings)
     assert errors == 0 and length > 50 * best.horizon

@@ -71,13 +71,13 @@ class VariableLengthStrings:
             batches, seed = _draw_epoch(self, seed)
             yield batches
 
-    def _draw_batch(self, generator: np.random.RandomState) -> Batch:
+    def _draw_batch(self, generator: "_Generator") -> Batch:
         required = [self.task.letters.index(letter) for letter in self.task.required]
         others = [letter for letter in range(len(self.task.letters)) if letter not in required]
         budgets, counts, labels = self._budgets(), [], []
         for _ in range(self.batch_size):
             available = [i for i, budget in enumerate(budgets) if budget]
-            combination = available[generator.randint(len(available))]
+            combination = available[generator.below(len(available))]
             budgets[combination] -= 1
             present = [letter for j, letter in enumerate(required) if combination >> j & 1]
             counts.append(self._draw_counts(generator, present, others))
@@ -96,16 +96,17 @@ class VariableLengthStrings:
         last = 2**num_required - 1
         return shares[:last] + [sum(shares[last:])]
 
-    def _draw_counts(self, generator: np.random.RandomState, present: list[int], others: list[int]) -> list[int]:
+    def _draw_counts(self, generator: "_Generator", present: list[int], others: list[int]) -> list[int]:
         """Draw one string that has the required letters `present`, and any of the `others`.
 
         Letters are given by their places in the alphabet. The order of the draws is part of the published data.
         """
         counts = [0] * (len(self.task.required) + len(others))
-        length = generator.randint(max(len(present), 1), self.max_length + 1)
+        least = max(len(present), 1)
+        length = least + generator.below(self.max_length + 1 - least)
         places = length
         if present:
-            taken = generator.randint(len(present), length + 1)
+            taken = len(present) + generator.below(length + 1 - len(present))
             places = length - taken
             # Gammas over their sum are a Dirichlet draw; numpy's own gives the same, in five times the time.
             gammas = generator.standard_gamma(self.alpha / len(present), len(present)).tolist()
@@ -116,19 +117,37 @@ class VariableLengthStrings:
         if len(others) == 1:
             counts[others[0]] = places
         else:
-            for other in generator.randint(len(others), size=places).tolist():
-                counts[others[other]] += 1
+            for _ in range(places):
+                counts[others[generator.below(len(others))]] += 1
         return counts
+
+
+class _Generator(np.random.RandomState):
+    """NumPy's generator of the published data, with a faster way to draw one whole number."""
+
+    def __init__(self):
+        bits = np.random.MT19937()
+        super().__init__(bits)
+        self._word = bits.random_raw
+
+    def below(self, end: int) -> int:
+        """Draw what `randint(end)` draws, in a quarter of the time: 32 bits, cut short, until they are small enough."""
+        if end == 1:
+            return 0
+        mask = (1 << (end - 1).bit_length()) - 1
+        while (number := self._word() & mask) >= end:
+            pass
+        return number
 
 
 @lru_cache(maxsize=64)
 def _draw_epoch(data: VariableLengthStrings, seed: int) -> tuple[tuple[Batch, ...], int]:
     """Draw the batches of one epoch and the seed of the next; several trainings share what is drawn."""
-    batches, generator = [], np.random.RandomState()
+    batches, generator = [], _Generator()
     for _ in range(data.epoch_size // data.batch_size):
         generator.seed(seed)
         batches.append(data._draw_batch(generator))
-        seed = int(generator.randint(2**32, dtype=np.int64))
+        seed = generator.below(2**32)
     return tuple(batches), seed
 
 

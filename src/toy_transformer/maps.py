@@ -5,7 +5,7 @@ words. Orange is the answer yes and purple the answer no; a black curve lies bet
 matter, each string of each length has its place in a triangle (a simplex; Aitchison 1982).
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -59,7 +59,7 @@ def log_ratio_grid(
 def plot_triangle(
     logits: Float[ArrayLike, "row column"],
     edges: Mapping[str, Float[ArrayLike, "point"]],
-    marks: Mapping[str, Sequence[float]],
+    marks: Mapping[str, Float[ArrayLike, "letter"]],
     wrong: Collection[str] = (),
     ax: Axes | None = None,
 ) -> Axes:
@@ -102,7 +102,7 @@ def plot_log_ratios(
     lengths: Float[ArrayLike, "size size"],
     logits: Float[ArrayLike, "size size"],
     without_c: Float[ArrayLike, "size"],
-    marks: Mapping[str, Sequence[float]],
+    marks: Mapping[str, Float[ArrayLike, "letter"]],
     wrong: Collection[str] = (),
     ax: Axes | None = None,
 ) -> Axes:
@@ -130,7 +130,7 @@ def plot_log_ratios(
     ax.set(xlim=(ratios[0], ratios[-1]), ylim=(ratios[0], ratios[-1]))
     drawn = {string: shares for string, shares in marks.items() if shares[0] and shares[1]}
     for axes, has_c in [(ax, True), (strip, False)]:
-        points = {s: (y / x, z / x if z else 0.5) for s, (x, y, z) in drawn.items() if (z > 0) == has_c}
+        points = {s: np.array([y / x, z / x if z else 0.5]) for s, (x, y, z) in drawn.items() if (z > 0) == has_c}
         _mark(axes, points, wrong)
     words = f"Logits of strings with a, b and c, from 1 to {ratios[-1]:,.0f} of any letter for each one of another"
     return describe(ax, f"{words}: {_share_of_yes(logits)}. {_tell(drawn, wrong)}")
@@ -140,7 +140,7 @@ def plot_value_plane(
     values: tuple[Float[ArrayLike, "column"], Float[ArrayLike, "row"]],
     logits: Float[ArrayLike, "row column"],
     edges: Mapping[str, Float[ArrayLike, "point 2"]],
-    marks: Mapping[str, Sequence[float]],
+    marks: Mapping[str, Float[ArrayLike, "2"]],
     wrong: Collection[str] = (),
     ax: Axes | None = None,
 ) -> Axes:
@@ -185,7 +185,7 @@ def _shade(ax: Axes, x: np.ndarray, y: np.ndarray, logits: ArrayLike) -> None:
         ax.contour(x, y, logits, levels=[0], colors=["black"], linewidths=1.5)
 
 
-def _mark(ax: Axes, points: Mapping[str, Sequence[float]], wrong: Collection[str]) -> None:
+def _mark(ax: Axes, points: Mapping[str, Float[np.ndarray, "2"]], wrong: Collection[str]) -> None:
     for string, point in points.items():
         marker = dict(marker="X", color="black") if string in wrong else dict(marker="o", color="white")
         ax.plot(*point, markeredgecolor="white" if string in wrong else "black", markersize=9, clip_on=False, **marker)

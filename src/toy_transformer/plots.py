@@ -417,6 +417,8 @@ def _short(label: str) -> str:
 def _weight(weight: float) -> str:
     if weight == 0:
         return "0"
+    if weight < 1e-8:  # the second digit is another one on another processor
+        return f"{weight:.0e}"
     return f"{weight:.4f}" if weight >= 1e-3 else f"{weight:.1e}"
 
 

@@ -194,7 +194,8 @@ def _draw_embeddings_panel(model: Transformer, strings: Sequence[str], place: Su
 
 
 def _draw_heads_panel(model: Transformer, strings: Sequence[str], place: SubFigure) -> None:
-    draw_queries_and_keys(model, strings[0], place.subplots(model.config.num_attention_heads, squeeze=False)[:, 0])
+    axes = place.subplots(model.config.num_attention_heads, squeeze=False)[:, 0]
+    draw_queries_and_keys(model, strings[0], axes.tolist())
 
 
 PANELS = {
@@ -258,7 +259,7 @@ def _values_of(model: Transformer, shares: np.ndarray) -> np.ndarray:
 
 def _strips(trace: Trace) -> Sequence[Axes]:
     num_heads = trace.V.shape[1]
-    return plt.subplots(num_heads, 1, figsize=(7, 2.2 * num_heads), squeeze=False)[1][:, 0]
+    return plt.subplots(num_heads, 1, figsize=(7, 2.2 * num_heads), squeeze=False)[1][:, 0].tolist()
 
 
 def _repeats(longest: int) -> np.ndarray:

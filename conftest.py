@@ -1,0 +1,20 @@
+"""What every run of pytest here does, that of the notebooks alone too: see also the two plugins in `tests/`."""
+
+pytest_plugins = ["tidy", "nbval_cells"]
+
+LONGEST_FIRST = [
+    "04-improving-generalization.ipynb",
+    "08-pruning.ipynb",
+    "test_notebooks.py",
+    "06-how-long-until-it-fails.ipynb",
+    "test_notebooks_in_jupyterlab.py",
+    "test_explorer_in_jupyterlab.py",
+    "test_explorer_page.py",
+    "test_sweep.py",
+]
+
+
+def pytest_collection_modifyitems(items):
+    """With the long files first, no worker is left alone with one at the end."""
+    places = {name: place for place, name in enumerate(LONGEST_FIRST)}
+    items.sort(key=lambda item: places.get(item.path.name, len(places)))

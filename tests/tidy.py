@@ -1,0 +1,47 @@
+"""A plugin for pytest: a run sees no settings of the person who runs it, and leaves nothing on the disk."""
+
+import os
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+# The first process makes the folder and removes it; the workers of pytest-xdist and all kernels inherit it.
+ELSEWHERE = "TOY_TRANSFORMER_TESTS"
+if ELSEWHERE not in os.environ:
+    os.environ[ELSEWHERE] = tempfile.mkdtemp(prefix="toy-transformer-tests-")
+for _name in (
+    "IPYTHONDIR",
+    "JUPYTER_CONFIG_DIR",
+    "JUPYTER_DATA_DIR",
+    "JUPYTER_RUNTIME_DIR",
+    "HYPOTHESIS",
+    "DASK_CONFIG",
+    "DASK_TEMPORARY_DIRECTORY",
+):
+    os.environ[_name] = os.path.join(os.environ[ELSEWHERE], _name)
+
+
+def _files() -> set[Path]:
+    """All files of the project, but not those of the environment, of git, or (outside `make`) compiled ones."""
+    skipped = {".venv", ".git"} | (set() if sys.dont_write_bytecode else {"__pycache__"})
+    return {path for path in ROOT.rglob("*") if not skipped & set(path.relative_to(ROOT).parts)}
+
+
+def pytest_sessionstart(session):
+    if not hasattr(session.config, "workerinput"):
+        session.config.files_before = _files()
+
+
+def pytest_sessionfinish(session):
+    if hasattr(session.config, "workerinput"):
+        return
+    shutil.rmtree(os.environ[ELSEWHERE], ignore_errors=True)
+    left = sorted(str(path) for path in _files() - session.config.files_before)
+    if left:
+        session.config.get_terminal_writer().line(f"\nThe tests left files behind: {left}", red=True)
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
