@@ -148,10 +148,7 @@ def warm_up() -> Path:
     import torch  # noqa: F401
 
     folder = Path(tempfile.mkdtemp(prefix="toy-transformer-mutants-"))
-    train = "import pickle, sys; from toy_transformer.experiments import run_all"
-    train += "; pickle.dump(run_all(), sys.stdout.buffer)"
-    with (folder / "runs.pickle").open("wb") as file:
-        subprocess.run([sys.executable, "-c", train], stdout=file, check=True)
+    subprocess.run([sys.executable, ROOT / "tests" / "train.py", folder / "runs.pickle"], check=True)
     return folder / "runs.pickle"
 
 

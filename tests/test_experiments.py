@@ -15,7 +15,8 @@ def test_unknown_experiment():
 
 
 def test_an_experiment_is_one_entry(monkeypatch):
-    entry = experiments.Experiment(seeds=(0, 5), model=ModelConfig(hidden_size=3))
+    data = VariableLengthStrings(epoch_size=640)
+    entry = experiments.Experiment((0, 5), ModelConfig(hidden_size=3), data)
     monkeypatch.setitem(experiments.EXPERIMENTS, "mine", entry)
     runs = experiments.run("mine")
     assert [run.seed for run in runs] == [0, 5]

@@ -27,7 +27,7 @@ SHOW = ["explorer = explore(run, ['aac', 'baac', 'ab{100}'])\nexplorer", "other 
 
 
 @pytest.fixture(scope="module")
-def lab(browser, walkthrough, tmp_path_factory) -> Lab:
+def lab(browser, walkthrough, package, tmp_path_factory) -> Lab:
     folder = tmp_path_factory.mktemp("notebooks")
     heading = nbformat.v4.new_markdown_cell("# A heading")
     metadata = {"kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}}
@@ -39,7 +39,7 @@ def lab(browser, walkthrough, tmp_path_factory) -> Lab:
         cells = [nbformat.v4.new_code_cell(source) for source in (f"{IMPORTS}\nrun = {run}", *SHOW)]
         notebook = nbformat.v4.new_notebook(cells=[heading, *cells], metadata=metadata)
         nbformat.write(notebook, folder / f"{name}.ipynb")
-    with jupyterlab(browser, folder, tmp_path_factory.mktemp("lab")) as lab:
+    with jupyterlab(browser, folder, tmp_path_factory.mktemp("lab"), PYTHONPATH=str(package)) as lab:
         yield lab
 
 

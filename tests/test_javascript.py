@@ -74,7 +74,7 @@ def random_model(rng: np.random.Generator) -> dict:
 def test_javascript(tmp_path):
     rng = np.random.default_rng(0)
     expected = {
-        "models": [random_model(rng) for _ in range(1000)],
+        "models": [random_model(rng) for _ in range(300)],
         "erfs": [[x, math.erf(x)] for x in np.linspace(-7, 7, 281).tolist()],
     }
     (tmp_path / "expected.json").write_text(json.dumps(expected))

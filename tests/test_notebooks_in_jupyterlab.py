@@ -15,11 +15,11 @@ WITH_EXPLORERS = ("01", "02", "03", "06", "07", "08")
 
 
 @pytest.fixture(scope="module")
-def lab(browser, tmp_path_factory) -> Lab:
+def lab(browser, package, tmp_path_factory) -> Lab:
     folder = tmp_path_factory.mktemp("copies")
     for name in NOTEBOOKS:
         shutil.copy(ROOT / "notebooks" / name, folder)
-    with jupyterlab(browser, folder, tmp_path_factory.mktemp("lab")) as lab:
+    with jupyterlab(browser, folder, tmp_path_factory.mktemp("lab"), PYTHONPATH=str(package)) as lab:
         yield lab
 
 

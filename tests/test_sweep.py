@@ -14,9 +14,11 @@ from toy_transformer.horizon import horizon
 from toy_transformer.model import ModelConfig
 from toy_transformer.parallel import process_pool
 from toy_transformer.task import Task
+from toy_transformer.training import TrainingConfig
 
-SEEDS = range(3, 15)
+SEEDS = range(3, 11)
 FEW_STRINGS = VariableLengthStrings(epoch_size=640)
+FEW = {"training_data": FEW_STRINGS, "training_config": TrainingConfig(max_epochs=6)}
 
 
 @pytest.fixture(autouse=True)
@@ -28,11 +30,18 @@ def small_chunks(monkeypatch):
 def expected() -> list:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(experiments, "SEEDS_TOGETHER", 2)
-        return sweep(ModelConfig(), SEEDS, training_data=FEW_STRINGS)
+        return sweep(ModelConfig(), SEEDS, **FEW)
+
+
+@pytest.fixture(scope="module")
+def pool():
+    """For tests that leave it whole."""
+    with process_pool() as pool:
+        yield pool
 
 
 @pytest.fixture
-def pool():
+def doomed_pool():
     with process_pool() as pool:
         yield pool
 
@@ -58,7 +67,9 @@ class _Deadly(Executor):
 
 
 def _rows_of_runs(config: ModelConfig, seeds) -> list:
-    runs = experiments._train_and_test(FEW_STRINGS, [(config, seed) for seed in seeds])
+    runs = experiments._train_and_test(
+        FEW_STRINGS, [(config, seed) for seed in seeds], training_config=FEW["training_config"]
+    )
     return [
         (r.seed, r.false_positives, r.false_negatives, r.best_epoch, len(r.validation_losses), horizon(r.model))
         for r in runs
@@ -67,7 +78,7 @@ def _rows_of_runs(config: ModelConfig, seeds) -> list:
 
 def test_rows_are_those_of_runs(expected):
     assert [row.seed for row in expected] == list(SEEDS)
-    pairs = [row for start in range(3, 15, 2) for row in _rows_of_runs(ModelConfig(), range(start, start + 2))]
+    pairs = [row for start in range(3, 11, 2) for row in _rows_of_runs(ModelConfig(), range(start, start + 2))]
     assert [(*row[:5], row.horizon) for row in expected] == pairs
     assert len({row.validation_loss for row in expected}) == len(SEEDS)
 
@@ -75,55 +86,57 @@ def test_rows_are_those_of_runs(expected):
 def test_several_configurations_together(expected):
     """Those of one architecture share a stack, and each seed gets what it gets alone."""
     configs = {"2": ModelConfig(), "3": ModelConfig(hidden_size=3), "small": ModelConfig(embedding_init="linear_like")}
-    rows = experiments.sweep_each(configs, SEEDS[:2], training_data=FEW_STRINGS)
+    rows = experiments.sweep_each(configs, SEEDS[:2], **FEW)
     assert rows["2"] == expected[:2]
     for name in ("3", "small"):
-        alone = sweep(configs[name], SEEDS[:2], training_data=FEW_STRINGS)
+        alone = sweep(configs[name], SEEDS[:2], **FEW)
         assert [row[:5] for row in rows[name]] == [row[:5] for row in alone]
     assert rows["small"] != rows["2"]
 
 
 def test_horizons_can_be_left_out(expected):
-    rows = sweep(ModelConfig(), SEEDS[:2], training_data=FEW_STRINGS, horizons=False)
+    rows = sweep(ModelConfig(), SEEDS[:2], **FEW, horizons=False)
     assert rows == [row._replace(horizon=None) for row in expected[:2]]
 
 
 def test_no_horizon_for_another_alphabet():
     data = VariableLengthStrings(Task("abcd", "ab"), epoch_size=640)
-    (row,) = sweep(ModelConfig(Task("abcd", "ab")), [0], training_data=data)
+    (row,) = sweep(
+        ModelConfig(Task("abcd", "ab")), [0], training_data=data, training_config=TrainingConfig(max_epochs=2)
+    )
     assert row.horizon is None
 
 
 def test_pool(pool, expected):
-    assert sweep(ModelConfig(), SEEDS, pool, FEW_STRINGS) == expected
+    assert sweep(ModelConfig(), SEEDS, pool, **FEW) == expected
 
 
 def test_cluster(cluster, expected):
-    assert sweep(ModelConfig(), SEEDS, cluster.get_executor(), FEW_STRINGS) == expected
+    assert sweep(ModelConfig(), SEEDS, cluster.get_executor(), **FEW) == expected
 
 
-def test_worker_of_a_pool_killed(pool, expected):
+def test_worker_of_a_pool_killed(doomed_pool, expected):
     with pytest.warns(UserWarning, match="what the executor leaves undone is done here"):
-        assert sweep(ModelConfig(), SEEDS, _Deadly(pool), FEW_STRINGS) == expected
+        assert sweep(ModelConfig(), SEEDS, _Deadly(doomed_pool), **FEW) == expected
 
 
 def test_worker_of_a_cluster_killed(cluster, expected):
     deadly = _Deadly(cluster.get_executor())
     assert deadly.pid in cluster.run(os.getpid).values()
-    assert sweep(ModelConfig(), SEEDS, deadly, FEW_STRINGS) == expected
+    assert sweep(ModelConfig(), SEEDS, deadly, **FEW) == expected
     assert deadly.pid not in cluster.run(os.getpid).values()
 
 
 def test_an_interrupt_leaves_the_pool_alive(pool):
     """Interrupting a cell sends SIGINT to the kernel and to all its children."""
     os.kill(pool.submit(os.getpid).result(), signal.SIGINT)
-    assert len(sweep(ModelConfig(), [1], pool, FEW_STRINGS)) == 1
+    assert len(sweep(ModelConfig(), [1], pool, **FEW)) == 1
 
 
-def test_a_pool_that_is_broken_before_the_work_begins(pool):
-    pool.submit(os.kill, pool.submit(os.getpid).result(), signal.SIGKILL).exception()
+def test_a_pool_that_is_broken_before_the_work_begins(doomed_pool):
+    doomed_pool.submit(os.kill, doomed_pool.submit(os.getpid).result(), signal.SIGKILL).exception()
     with pytest.warns(UserWarning, match="is done here"):
-        rows = sweep(ModelConfig(), [1], pool, FEW_STRINGS)
+        rows = sweep(ModelConfig(), [1], doomed_pool, **FEW)
     assert [row.seed for row in rows] == [1]
 
 
@@ -132,7 +145,7 @@ def test_failing_work_names_its_seeds(request, with_pool):
     executor = request.getfixturevalue("pool") if with_pool else None
     seeds = [5, 6, 7, 2**64]  # torch refuses the last one
     with pytest.raises(RuntimeError, match=r"training of models, seeds \[7, 18446744073709551616\] failed: Overflow"):
-        sweep(ModelConfig(), seeds, executor, FEW_STRINGS)
+        sweep(ModelConfig(), seeds, executor, **FEW)
 
 
 def test_outcomes_are_those_of_the_rows():
@@ -148,7 +161,7 @@ def test_bad_seeds(seeds):
 
 
 def test_progress_is_shown(capfd):
-    sweep(ModelConfig(), [1, 2, 3], training_data=FEW_STRINGS)
+    sweep(ModelConfig(), [1, 2, 3], **FEW)
     assert "3/3" in capfd.readouterr().err
 
 

@@ -12,7 +12,8 @@ ROOT = Path(__file__).parent.parent
 
 # The first process makes the folder and removes it; the workers of pytest-xdist and all kernels inherit it.
 ELSEWHERE = "TOY_TRANSFORMER_TESTS"
-if ELSEWHERE not in os.environ:
+IS_FIRST = ELSEWHERE not in os.environ
+if IS_FIRST:
     os.environ[ELSEWHERE] = tempfile.mkdtemp(prefix="toy-transformer-tests-")
 for _name in (
     "IPYTHONDIR",
@@ -40,7 +41,8 @@ def pytest_sessionstart(session):
 def pytest_sessionfinish(session):
     if hasattr(session.config, "workerinput"):
         return
-    shutil.rmtree(os.environ[ELSEWHERE], ignore_errors=True)
+    if IS_FIRST:
+        shutil.rmtree(os.environ[ELSEWHERE])
     left = sorted(str(path) for path in _files() - session.config.files_before)
     if left:
         session.config.get_terminal_writer().line(f"\nThe tests left files behind: {left}", red=True)

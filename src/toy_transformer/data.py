@@ -117,8 +117,8 @@ class VariableLengthStrings:
         if len(others) == 1:
             counts[others[0]] = places
         else:
-            for _ in range(places):
-                counts[others[generator.below(len(others))]] += 1
+            for other in generator.randint(len(others), size=places).tolist():
+                counts[others[other]] += 1
         return counts
 
 

@@ -75,7 +75,7 @@ def draw_cls_paths(model: Transformer, strings: Sequence[str], ax: Axes | None =
     return plots.plot_cls_paths(strings, model.trace(strings).cls_path, model.classifier.weight[0], ax=ax)
 
 
-def draw_queries_and_keys(model: Transformer, string: str, axes: Sequence[Axes] | None = None) -> Figure:
+def draw_queries_and_keys(model: Transformer, string: str, axes: Sequence[Axes] | None = None) -> Figure | SubFigure:
     """Draw the query of CLS, the keys and the attention weights, one strip a head."""
     names = ["CLS", *(model.tokenizer.span(*span) for span in model.tokenizer.parse(string))]
     if len(names) > 1 + MAX_POSITIONS:
