@@ -105,6 +105,9 @@ class Slot:
         self.mutant, self.path = mutant, self.folder / PACKAGE / f"{mutant.module}.py"
         self.before, self.began = self.path.read_text(), time.monotonic()
         self.path.write_text(mutant.source)
+        self.elsewhere = Path(tempfile.mkdtemp(dir=self.runs.parent))
+        if mutant.module not in TRAINS:
+            os.link(self.runs, self.elsewhere / self.runs.name)
         self.pid = os.fork()
         if not self.pid:
             os._exit(self.test())
@@ -117,11 +120,10 @@ class Slot:
         os.chdir(self.folder)
         sys.path.insert(0, str(self.folder / "src"))
         os.environ["PYTHONPATH"] = str(self.folder / "src")
-        elsewhere = os.environ["TOY_TRANSFORMER_TESTS"] = tempfile.mkdtemp(dir=self.folder)
-        if self.mutant.module not in TRAINS:
-            shutil.copy(self.runs, elsewhere)
+        os.environ["TOY_TRANSFORMER_TESTS"] = str(self.elsewhere)
         files = [f"tests/test_{name}.py" for name in TESTS[self.mutant.module]]
-        return pytest.main(["--exitfirst", "--quiet", "--tb=line", *files])
+        loaded_before = "ignore::pytest.PytestAssertRewriteWarning"
+        return pytest.main(["--exitfirst", "--quiet", "--tb=line", "-W", loaded_before, *files])
 
     def poll(self) -> bool | None:
         """Say whether the mutant was noticed; None while that is not known."""
@@ -133,6 +135,7 @@ class Slot:
             os.killpg(self.pid, signal.SIGKILL)
             os.waitpid(self.pid, 0)
         self.path.write_text(self.before)
+        shutil.rmtree(self.elsewhere)
         self.pid = None
         return late or status != 0
 
