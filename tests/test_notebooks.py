@@ -175,7 +175,7 @@ def test_every_notebook_goes_red(project, spoil):
     for path in NOTEBOOKS:
         cells = _code(nbformat.read(path, as_version=4))
         training = next(i for i, cell in enumerate(cells) if "experiments.run" in cell.source)
-        _begin(project, path.name, training + 5, path.name)
+        _begin(project, path.name, training + 8, path.name)
     _replace(project, *SPOILS[spoil])
     printed = _nbval(project)
     for path in NOTEBOOKS:
