@@ -228,7 +228,7 @@ def _swap_labels(monkeypatch):
 
 def _move_a_label(monkeypatch):
     text = Axes.text
-    monkeypatch.setattr(Axes, "text", lambda ax, x, y, *args, **kw: text(ax, x, y + 0.04, *args, **kw))
+    monkeypatch.setattr(Axes, "text", lambda ax, x, y, *args, **kw: text(ax, x, y + 0.02, *args, **kw))
 
 
 @pytest.mark.parametrize(
