@@ -97,7 +97,7 @@ def run_all(page: Page) -> None:
 @contextmanager
 def jupyterlab(browser: Browser, folder: Path, elsewhere: Path, **env: str) -> Iterator[Lab]:
     """Start JupyterLab over a folder, with further variables in its environment; all its own files lie elsewhere."""
-    env |= os.environ | {name: str(elsewhere / name) for name in FOLDERS}
+    env = os.environ | {name: str(elsewhere / name) for name in FOLDERS} | env
     settings = elsewhere / "JUPYTERLAB_SETTINGS_DIR" / "@jupyterlab"
     for path, values in {
         "apputils-extension/notification.jupyterlab-settings": {"fetchNews": "false", "checkForUpdates": False},

@@ -76,18 +76,16 @@ def mutants_of(module: str) -> Iterator[Mutant]:
     source = (ROOT / PACKAGE / f"{module}.py").read_text()
     nodes = list(ast_nodes(get_ast(source)))
     for name in filter(OPERATORS.fullmatch, operator_names()):
-        operator_class = get_operator(name)
-        for arguments in [{"exception_name": "KeyboardInterrupt"}] if "Exception" in name else [{}]:
-            operator = operator_class(**arguments) if operator_class.arguments() else operator_class()
-            for occurrence in range(sum(len(list(operator.mutation_positions(node))) for node in nodes)):
-                mutated = mutate_code(source, operator, occurrence)
-                if mutated.count("strict=True") == source.count("strict=True"):  # a check that sound code passes
-                    yield Mutant(module, mutated, _change(source, mutated))
+        operator = get_operator(name)()
+        for occurrence in range(sum(len(list(operator.mutation_positions(node))) for node in nodes)):
+            mutated = mutate_code(source, operator, occurrence)
+            if mutated.count("strict=True") == source.count("strict=True"):  # a check that sound code passes
+                yield Mutant(module, mutated, _change(source, mutated))
 
 
 def _change(before: str, after: str) -> str:
     lines = zip(before.splitlines(), after.splitlines(), strict=False)
-    number, old, new = next((i, old, new) for i, (old, new) in enumerate(lines, start=1) if old != new)
+    old, new = next((old, new) for old, new in lines if old != new)
     return f"{old.strip()} → {new.strip()}"
 
 
