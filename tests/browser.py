@@ -64,24 +64,35 @@ def watch(page: Page) -> list[str]:
     return errors
 
 
+IS_READY = """name => {
+    const context = window.jupyterapp?.shell?.currentWidget?.context;
+    const hasCommand = context?.path === name && jupyterapp.commands.hasCommand("notebook:run-all-cells");
+    const { isReady, session } = context?.sessionContext ?? {};
+    return hasCommand && isReady && session?.kernel?.status === "idle";
+}"""
+REPLACE = """async path => {
+    const notebook = jupyterapp.shell.currentWidget;
+    await notebook.context.sessionContext.shutdown();
+    notebook.dispose();
+    await jupyterapp.commands.execute("docmanager:open", { path });
+}"""
+
+
 class Lab:
     """A JupyterLab over a folder; `open` gives a page with one of its notebooks, its kernel ready."""
 
     def __init__(self, browser: Browser, folder: Path, server: dict):
         self.browser, self.folder, self.server = browser, folder, server
 
-    def open(self, name: str, **context) -> Page:
-        page = self.browser.new_context(viewport=dict(width=1300, height=1000)).new_page(**context)
-        page.errors = watch(page)
-        page.goto(f"{self.server['url']}lab/tree/{name}?reset&token={self.server['token']}")
-        page.wait_for_function(
-            """() => {
-                const session = window.jupyterapp?.shell?.currentWidget?.context?.sessionContext;
-                const hasCommand = session && jupyterapp.commands.hasCommand("notebook:run-all-cells");
-                return hasCommand && session.isReady && session.session?.kernel?.status === "idle";
-            }""",
-            timeout=60_000,
-        )
+    def open(self, name: str, page: Page | None = None) -> Page:
+        """With a page, the notebook takes the place of the one that is open there."""
+        if page is None:
+            page = self.browser.new_context(viewport=dict(width=1300, height=1000)).new_page()
+            page.errors = watch(page)
+            page.goto(f"{self.server['url']}lab/tree/{name}?reset&token={self.server['token']}")
+        else:
+            page.evaluate(REPLACE, name)
+        page.wait_for_function(IS_READY, arg=name, timeout=60_000)
         return page
 
     def close(self, page: Page) -> None:

@@ -197,26 +197,21 @@ def _failed(printed: str) -> list[str]:
     return re.findall(r"^FAILED (.*?)(?: -|$)", printed, re.MULTILINE)
 
 
-def test_one_digit_turns_one_cell_red(project):
+FIRST_PICTURE = ("02-self-attention-block.ipynb", 15)
+
+
+def test_one_digit_and_one_colour_turn_one_cell_red(project):
     path = _begin(project, NOTEBOOKS[0].name, 6)
     sound, spoilt = '[0, 2, 2, 4]"', '[0, 2, 2, 5]"'
     source = path.read_text()
     assert source.count(sound) == 1
     path.write_text(source.replace(sound, spoilt))
-    printed = _nbval(project)
-    assert _failed(printed) == ["notebooks/begin.ipynb::Cell 4"]
-    assert printed.count("PASSED notebooks") == 5
-    assert "- [0, 2, 2, 5]" in printed and "+ [0, 2, 2, 4]" in printed
-
-
-FIRST_PICTURE = ("02-self-attention-block.ipynb", 15)
-
-
-def test_another_colour_turns_one_cell_red(project):
-    _begin(project, *FIRST_PICTURE)
+    _begin(project, *FIRST_PICTURE, "picture.ipynb")
     _replace(project, "plots.py", '"a": ("#0072B2"', '"a": ("#0094B2"')
     printed = _nbval(project)
-    assert _failed(printed) == ["notebooks/begin.ipynb::Cell 15"]
+    assert _failed(printed) == ["notebooks/begin.ipynb::Cell 4", "notebooks/picture.ipynb::Cell 15"]
+    assert printed.count("PASSED notebooks") == 5 + 14
+    assert "- [0, 2, 2, 5]" in printed and "+ [0, 2, 2, 4]" in printed
     committed, now = sorted(set(re.findall(r"^ *(/.*\.png)$", printed, re.MULTILINE)))
     assert difference_of_pictures(Path(committed).read_bytes(), Path(now).read_bytes()) in printed
 

@@ -1,4 +1,4 @@
-"""Each notebook, opened and run to its end in a real JupyterLab."""
+"""Each notebook, opened and run to its end in a real JupyterLab: weekly, if it is long or has no explorer."""
 
 import re
 import shutil
@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 from browser import Lab, jupyterlab, run_all
-from playwright.sync_api import expect
+from playwright.sync_api import Page, expect
 
 ROOT = Path(__file__).parent.parent
 NOTEBOOKS = sorted(path.name for path in (ROOT / "notebooks").glob("*.ipynb"))
-LONG = ("04", "06", "08")
-WITH_EXPLORERS = ("01", "02", "03", "06", "07", "08")
+QUICK_WITH_EXPLORERS = ("01", "02", "03", "07")
+WITH_EXPLORERS = (*QUICK_WITH_EXPLORERS, "06", "08")
 
 
 @pytest.fixture(scope="module")
@@ -23,11 +23,24 @@ def lab(browser, package, tmp_path_factory) -> Lab:
         yield lab
 
 
+@pytest.fixture(scope="module")
+def page(lab) -> Page:
+    """One for all, for to load JupyterLab takes longer than to run most notebooks."""
+    page = lab.open(NOTEBOOKS[0])
+    yield page
+    lab.close(page)
+
+
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.weekly] * name.startswith(LONG)) for name in NOTEBOOKS]
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.weekly] * (not name.startswith(QUICK_WITH_EXPLORERS)))
+        for name in NOTEBOOKS
+    ],
 )
-def test_runs_to_its_end_without_an_error(lab, name):
-    page = lab.open(name)
+def test_runs_to_its_end_without_an_error(lab, page, name):
+    lab.open(name, page)
+    page.errors.clear()  # of the notebook before: what its kernel was asked when it was shut down
     run_all(page)
     cells = page.locator(".jp-NotebookPanel:not(.lm-mod-hidden) .jp-CodeCell")
     numbers = page.locator(".jp-NotebookPanel:not(.lm-mod-hidden) .jp-CodeCell .jp-InputPrompt").all_inner_texts()
@@ -39,4 +52,3 @@ def test_runs_to_its_end_without_an_error(lab, name):
     for explorer in explorers.all():
         expect(explorer.locator(".card").first).to_be_visible()
     assert page.errors == []
-    lab.close(page)
