@@ -54,7 +54,7 @@ notebooks: $(VENV)/test-installed
 	$(BIN)/python tests/execute_notebooks.py $(NOTEBOOKS)
 
 figures: $(VENV)/browser-installed
-	MPLBACKEND=agg $(BIN)/python -m toy_transformer.figures figures
+	MPLBACKEND=agg $(BIN)/python tests/figures.py figures
 	$(BIN)/python tests/photograph.py
 
 $(VENV)/installed: requirements.txt pyproject.toml

@@ -10,7 +10,7 @@ LONGEST_FIRST = [
     "test_notebooks_in_jupyterlab.py",
     "test_explorer_in_jupyterlab.py",
     "test_explorer_page.py",
-    "test_sweep.py",
+    "test_sweeps.py",
 ]
 
 

@@ -9,10 +9,11 @@ from statistics import median
 import torch
 from torch.nn.functional import binary_cross_entropy_with_logits
 
-from toy_transformer import data, experiments, gradients
-from toy_transformer.horizon import shortest_wrong_string
+from toy_transformer import _gradients, data, experiments
 from toy_transformer.model import ModelConfig, Transformer
-from toy_transformer.parallel import process_pool
+from toy_transformer.proofs.horizon import shortest_wrong_string
+from toy_transformer.studies import sweeps
+from toy_transformer.studies.parallel import process_pool
 from toy_transformer.training import TrainingConfig, _Stack, one_thread
 
 CONFIGS = {
@@ -52,7 +53,7 @@ def bench_steps() -> None:
                 stack.losses(batch).sum().backward()
 
             def by_hand(stack=stack, config=config):
-                gradients.differentiate(stack.weights, config, batch)
+                _gradients.differentiate(stack.weights, config, batch)
 
             times = [seconds(lambda work=work: [work() for _ in range(50)]) / 50 for work in (by_autograd, by_hand)]
             autograd, hand = (1000 * t for t in times)
@@ -68,10 +69,10 @@ def bench_experiments() -> None:
 def bench_all() -> float:
     def in_a_pool():
         with process_pool() as pool:
-            experiments.run_all(pool)
+            sweeps.run_all(pool)
 
     data._draw_epoch.cache_clear()
-    report("all nine, from nothing, in this process", seconds(experiments.run_all))
+    report("all nine, from nothing, in this process", seconds(sweeps.run_all))
     together = seconds(in_a_pool)
     report("all nine, from nothing, in two processes, their start included", together)
     return together
@@ -79,7 +80,7 @@ def bench_all() -> float:
 
 def bench_horizon() -> None:
     """The shortest wrong string of up to a million letters, of each trained model."""
-    models = [run.model for runs in experiments.run_all().values() for run in runs]
+    models = [run.model for runs in sweeps.run_all().values() for run in runs]
     times = [1000 * seconds(lambda model=model: shortest_wrong_string(model)) for model in models]
     print(f"horizon of {len(models)} models: median {median(times):.0f} ms, worst {max(times):.0f} ms")
 
@@ -92,7 +93,7 @@ def bench_one_at_a_time(together: float) -> None:
     test_strings = data.concatenate(next(experiments.TEST_DATA.epochs()))
     total = 0.0
     for experiment in experiments.EXPERIMENTS.values():
-        runs = experiments._train_and_test(experiment.training_data, [(experiment.model, s) for s in experiment.seeds])
+        runs = experiments.train_and_test(experiment.training_data, [(experiment.model, s) for s in experiment.seeds])
         model = Transformer(experiment.model)
         batches = next(experiment.training_data.epochs())
         epoch = seconds(lambda model=model, batches=batches: train_padded(model, batches))

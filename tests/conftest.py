@@ -14,16 +14,17 @@ from jaxtyping import install_import_hook
 MODULES = [
     "data",
     "model",
-    "gradients",
+    "_gradients",
     "training",
+    "evaluation",
     "experiments",
     "annotated",
-    "bounds",
-    "horizon",
-    "pruning",
-    "head_importance",
-    "maps",
-    "views",
+    "proofs.bounds",
+    "proofs.horizon",
+    "editing.reduction",
+    "editing.heads",
+    "pictures.maps",
+    "pictures.views",
 ]
 install_import_hook([f"toy_transformer.{name}" for name in MODULES], "beartype.beartype")
 matplotlib.use("agg")
@@ -69,10 +70,6 @@ with open({path!r}, "rb") as file:
     TRAINED = pickle.load(file)
 
 
-def run_all(executor=None):
-    return TRAINED
-
-
 def run(name, on_epoch=None, training_config=TrainingConfig(), train=run):
     if training_config != TrainingConfig():
         return train(name, on_epoch, training_config)
@@ -81,6 +78,14 @@ def run(name, on_epoch=None, training_config=TrainingConfig(), train=run):
             if on_epoch:
                 on_epoch(trained.seed, epoch, *losses)
     return TRAINED[name]
+"""
+TAKE_ALL = """
+
+from toy_transformer.experiments import TRAINED
+
+
+def run_all(executor=None):
+    return TRAINED
 """
 
 
@@ -92,8 +97,10 @@ def package(runs, tmp_path_factory) -> Path:
     """
     folder = tmp_path_factory.mktemp("package")
     shutil.copytree(ROOT / "src", folder, dirs_exist_ok=True)
-    with (folder / "toy_transformer" / "experiments.py").open("a") as file:
-        file.write(TAKE_WHAT_IS_TRAINED.format(path=os.path.join(os.environ[ELSEWHERE], RUNS)))
+    taking = TAKE_WHAT_IS_TRAINED.format(path=os.path.join(os.environ[ELSEWHERE], RUNS))
+    for name, code in {"experiments.py": taking, "studies/sweeps.py": TAKE_ALL}.items():
+        with (folder / "toy_transformer" / name).open("a") as file:
+            file.write(code)
     return folder
 
 
@@ -115,6 +122,6 @@ def trained_once(runs, monkeypatch) -> None:
 
 @pytest.fixture(autouse=True)
 def style():
-    with plt.style.context("toy_transformer.style"):
+    with plt.style.context("toy_transformer.pictures.style"):
         yield
     plt.close("all")

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
-import { decode, encode, erf, parse, project, splitStrings, trace } from "../src/toy_transformer/explorer.js";
+import { decode, encode, erf, parse, project, splitStrings, trace } from "../src/toy_transformer/explorer/explorer.js";
 
 const { models, erfs } = JSON.parse(readFileSync(process.env.EXPECTED, "utf8"));
 

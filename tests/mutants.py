@@ -40,19 +40,21 @@ TESTS = {
     "task": ["task"],
     "model": ["model", "training", "published"],
     "data": ["data", "published"],
-    "gradients": ["gradients"],
+    "_gradients": ["gradients"],
     "training": ["training", "published"],
-    "experiments": ["experiments", "sweep", "published"],
-    "bounds": ["horizon"],
-    "horizon": ["horizon", "certificate", "explorer"],
-    "certificate": ["certificate", "horizon", "all_lengths"],
-    "all_lengths": ["all_lengths"],
-    "pruning": ["pruning", "head_importance"],
-    "head_importance": ["head_importance", "pruning"],
+    "evaluation": ["experiments", "published"],
+    "experiments": ["experiments", "published"],
+    "studies/sweeps": ["sweeps", "experiments"],
+    "proofs/bounds": ["horizon"],
+    "proofs/horizon": ["horizon", "certificate", "explorer"],
+    "proofs/certificate": ["certificate", "horizon", "all_lengths"],
+    "proofs/all_lengths": ["all_lengths"],
+    "editing/reduction": ["reduction", "heads"],
+    "editing/heads": ["heads", "reduction"],
 }
 """The tests of each module, without those in a browser and those that run notebooks."""
 
-TRAINS = ("task", "model", "data", "gradients", "training", "experiments")
+TRAINS = ("task", "model", "data", "_gradients", "training", "evaluation", "experiments", "studies/sweeps")
 """Modules whose mutants must train the models themselves; the others are handed models that were trained before."""
 
 OPERATORS = re.compile(

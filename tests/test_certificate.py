@@ -8,9 +8,9 @@ import random
 import pytest
 import torch
 
-from toy_transformer.certificate import CertificateError, check_certificate
-from toy_transformer.horizon import certify, horizon
 from toy_transformer.model import ModelConfig, Transformer
+from toy_transformer.proofs.certificate import CertificateError, check_certificate
+from toy_transformer.proofs.horizon import certify, horizon
 
 
 @pytest.fixture(scope="module")

@@ -7,9 +7,10 @@ import torch
 
 from toy_transformer import exercises
 from toy_transformer.data import Batch
-from toy_transformer.experiments import SweepRow
-from toy_transformer.hand_written import EXACT, build, numbers_of, scale_query
+from toy_transformer.editing.hand_written import EXACT, scale_query
 from toy_transformer.model import ModelConfig, Transformer
+from toy_transformer.studies.sweeps import SweepRow
+from toy_transformer.weights import build, numbers_of
 
 OTHER_LENGTH = "abcc"
 SCORES = [0.0, math.log(3)]

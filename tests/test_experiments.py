@@ -6,7 +6,9 @@ from toy_transformer import experiments
 from toy_transformer.data import FixedLengthStrings, VariableLengthStrings
 from toy_transformer.experiments import Experiment
 from toy_transformer.model import ModelConfig, from_counts
+from toy_transformer.studies import sweeps
 from toy_transformer.task import Task, contains_all
+from toy_transformer.training import train
 
 
 def test_unknown_experiment():
@@ -60,11 +62,10 @@ def test_all_runs_are_those_of_each_experiment(monkeypatch):
         },
     )
     trained = []
-    train = experiments.train
     monkeypatch.setattr(
         experiments, "train", lambda models, *args, **kw: trained.append(models) or train(models, *args, **kw)
     )
-    runs = experiments.run_all()
+    runs = sweeps.run_all()
     assert sorted(map(len, trained)) == [1, 2, 4]
     for name, experiment in experiments.EXPERIMENTS.items():
         assert [(run.config, run.seed) for run in runs[name]] == [(experiment.model, seed) for seed in experiment.seeds]

@@ -7,12 +7,14 @@ import numpy as np
 import pytest
 import torch
 
-from toy_transformer import plots, views
-from toy_transformer.explorer import LARGEST, VIEWS, Explorer, SideBySide, explore, find_horizon
-from toy_transformer.hand_written import EXACT, build, numbers_of
-from toy_transformer.horizon import Unfinished, shortest_wrong_string
+from toy_transformer.editing.hand_written import EXACT
+from toy_transformer.explorer import Explorer, SideBySide, explore
+from toy_transformer.explorer.widget import LARGEST, VIEWS, find_horizon
 from toy_transformer.model import MAX_LENGTH_SCALING, ModelConfig, Transformer
+from toy_transformer.pictures import plots, views
+from toy_transformer.proofs.horizon import Unfinished, shortest_wrong_string
 from toy_transformer.task import Task
+from toy_transformer.weights import build, numbers_of
 
 
 @pytest.fixture

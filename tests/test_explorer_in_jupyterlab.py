@@ -12,17 +12,17 @@ from browser import Lab, jupyterlab, run_all
 from playwright.sync_api import Locator, Page, expect
 from test_explorer_page import middle, overlapping_labels, settle
 
-from toy_transformer.explorer import VIEWS
-from toy_transformer.hand_written import build, numbers_of
-from toy_transformer.horizon import shortest_wrong_string
+from toy_transformer.explorer.widget import VIEWS
 from toy_transformer.model import ModelConfig
+from toy_transformer.proofs.horizon import shortest_wrong_string
+from toy_transformer.weights import build, numbers_of
 
 ROOT = Path(__file__).parent.parent
 SESSION = "jupyterapp.shell.currentWidget.context.sessionContext.session"
 IMPORTS = """\
 from toy_transformer import experiments
 from toy_transformer.explorer import explore
-from toy_transformer.hand_written import build"""
+from toy_transformer.weights import build"""
 SHOW = ["explorer = explore(run, ['aac', 'baac', 'ab{100}'])\nexplorer", "other = explore(run)\nother"]
 
 

@@ -15,7 +15,8 @@ from photograph import PAGE, PICTURE, digest_of_page
 from PIL import Image
 from playwright.sync_api import Browser, Page, expect
 
-from toy_transformer import experiments, figures
+import figures
+from toy_transformer import experiments
 from toy_transformer.explorer import Explorer, explore
 from toy_transformer.model import ModelConfig, Transformer
 

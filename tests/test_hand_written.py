@@ -7,10 +7,11 @@ import pytest
 import torch
 from flint import arb, ctx
 
-from toy_transformer.hand_written import EXACT, blend_with_identity, build
-from toy_transformer.horizon import Undecidable, enclose_logit, shortest_wrong_string
+from toy_transformer.editing.hand_written import EXACT, blend_with_identity
 from toy_transformer.model import ModelConfig, Transformer
+from toy_transformer.proofs.horizon import Undecidable, enclose_logit, shortest_wrong_string
 from toy_transformer.task import PAD, contains_all
+from toy_transformer.weights import build
 
 
 def test_a_model_is_made_of_its_numbers(walkthrough):

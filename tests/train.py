@@ -7,7 +7,8 @@ import pickle
 import sys
 from pathlib import Path
 
-from toy_transformer.experiments import EXPERIMENTS, run, run_all
+from toy_transformer.experiments import EXPERIMENTS, run
+from toy_transformer.studies.sweeps import run_all
 
 if __name__ == "__main__":
     runs = run_all() | {name: run(name) for name, experiment in EXPERIMENTS.items() if len(experiment.seeds) == 1}

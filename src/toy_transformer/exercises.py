@@ -11,15 +11,17 @@ from functools import wraps
 
 import torch
 
-from toy_transformer.all_lengths import certify_all_lengths
 from toy_transformer.data import Batch, VariableLengthStrings
-from toy_transformer.experiments import SweepRow, is_right, outcomes
-from toy_transformer.hand_written import build, scale_query
-from toy_transformer.head_importance import horizon_importance, mean_results
-from toy_transformer.horizon import Undecidable, horizon, shortest_wrong_string
+from toy_transformer.editing.hand_written import scale_query
+from toy_transformer.editing.heads import horizon_importance, mean_results
+from toy_transformer.editing.reduction import without_heads
+from toy_transformer.evaluation import is_right
 from toy_transformer.model import ModelConfig, Transformer
-from toy_transformer.pruning import without_heads
+from toy_transformer.proofs.all_lengths import certify_all_lengths
+from toy_transformer.proofs.horizon import Undecidable, horizon, shortest_wrong_string
+from toy_transformer.studies.sweeps import SweepRow, outcomes
 from toy_transformer.task import Tokenizer, whole_numbers
+from toy_transformer.weights import build
 
 OPEN = "Not answered yet: put your answer in place of None and run the cell again."
 

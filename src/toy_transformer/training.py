@@ -15,7 +15,7 @@ from torch.func import functional_call, stack_module_state
 from torch.nn.functional import binary_cross_entropy_with_logits
 from torch.optim.lr_scheduler import LinearLR
 
-from toy_transformer import gradients
+from toy_transformer import _gradients
 from toy_transformer.data import Batch
 from toy_transformer.model import ModelConfig, Transformer, from_counts
 
@@ -153,8 +153,8 @@ class _Stack:
 
     def step(self, batch: Batch) -> Float[Tensor, "model"]:
         """Take one optimizer step; give batch size × mean loss before it, for each model."""
-        if gradients.is_written_out(self.template.config):
-            losses, derivatives = gradients.differentiate(self.weights, self.template.config, batch)
+        if _gradients.is_written_out(self.template.config):
+            losses, derivatives = _gradients.differentiate(self.weights, self.template.config, batch)
             for name, weight in self.weights.items():
                 weight.grad = derivatives[name]
         else:

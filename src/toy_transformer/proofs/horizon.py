@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 from flint import arb, ctx
 
-from toy_transformer.bounds import Bounds
 from toy_transformer.model import NORM_EPSILON, Transformer
+from toy_transformer.proofs.bounds import Bounds
 from toy_transformer.task import CLS, FIRST_LETTER, contains_all
 
 BOXES_TOGETHER = 20
@@ -82,6 +82,16 @@ def horizon(model: Transformer, max_length: int = 10**6) -> int:
     """
     wrong = shortest_wrong_string(model, max_length)
     return max_length if wrong is None else wrong.length - 1
+
+
+def known_horizon(model: Transformer) -> int | None:
+    """The horizon; None for another number of letters than three, and where a logit is too near 0 to have a sign."""
+    if len(model.tokenizer.letters) != 3:
+        return None
+    try:
+        return horizon(model)
+    except Undecidable:
+        return None
 
 
 def certify(model: Transformer, max_length: int) -> dict:

@@ -9,8 +9,9 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
-from toy_transformer import experiments, views
+from toy_transformer import experiments
 from toy_transformer.explorer import Explorer, explore
+from toy_transformer.pictures import views
 
 
 def walkthrough() -> Figure:
@@ -33,7 +34,7 @@ PAGES = {"explorer.html": explorer}
 
 def write(folder: Path) -> None:
     """Write every figure and page into a folder that exists."""
-    with plt.style.context("toy_transformer.style"):
+    with plt.style.context("toy_transformer.pictures.style"):
         for name, draw in FIGURES.items():
             figure = draw()
             figure.savefig(folder / name)

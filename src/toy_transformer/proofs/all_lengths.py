@@ -14,9 +14,9 @@ from itertools import combinations
 
 from flint import arb, ctx
 
-from toy_transformer.certificate import PRECISION, Logits
-from toy_transformer.horizon import shortest_wrong_string
 from toy_transformer.model import Transformer
+from toy_transformer.proofs.certificate import PRECISION, Logits
+from toy_transformer.proofs.horizon import shortest_wrong_string
 from toy_transformer.task import contains_all
 
 STEEPEST_GELU = arb("1.13")

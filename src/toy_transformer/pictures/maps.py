@@ -15,7 +15,7 @@ from matplotlib.collections import LineCollection
 from matplotlib.colors import LinearSegmentedColormap, Normalize
 from numpy.typing import ArrayLike
 
-from toy_transformer.plots import BEHIND_TEXT, INK, TOKEN_STYLES, describe
+from toy_transformer.pictures.plots import BEHIND_TEXT, INK, TOKEN_STYLES, describe
 
 # The outer ends of the palette are left out: they are too dark for labels, and brown rather than orange.
 YES_AND_NO = LinearSegmentedColormap.from_list("yes and no", plt.get_cmap("PuOr_r")(np.linspace(0.12, 0.82, 256)))

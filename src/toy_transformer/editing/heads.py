@@ -14,10 +14,11 @@ from torch.nn.functional import binary_cross_entropy_with_logits, gelu
 from tqdm.auto import tqdm
 
 from toy_transformer.data import Batch
-from toy_transformer.experiments import evaluate, known_horizon
+from toy_transformer.editing.reduction import check_reducible, essence_of, without_heads
+from toy_transformer.evaluation import evaluate
 from toy_transformer.model import Transformer, from_counts
-from toy_transformer.parallel import each
-from toy_transformer.pruning import check_reducible, essence_of, without_heads
+from toy_transformer.proofs.horizon import known_horizon
+from toy_transformer.studies.parallel import each
 from toy_transformer.training import one_thread
 
 Constants = Mapping[int, float]
@@ -155,7 +156,7 @@ def prune_each(
     test_strings: Batch,
     executor: Executor | None = None,
 ) -> dict[str, list[Pruning]]:
-    """Prune several models by several measures, as `prune` does; an executor is used as by `experiments.sweep`."""
+    """Prune several models by several measures, as `prune` does; an executor is used as by `sweeps.sweep`."""
     tasks = {
         f"pruning of model {i} by {name}": (model, strings, importance, test_strings)
         for i, model in enumerate(models)

@@ -10,10 +10,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure, SubFigure
 from torch import Tensor
 
-from toy_transformer import maps, plots
-from toy_transformer.experiments import SweepRow, is_right
-from toy_transformer.horizon import horizon, shortest_wrong_string
+from toy_transformer.evaluation import is_right
 from toy_transformer.model import Trace, Transformer, from_counts
+from toy_transformer.pictures import maps, plots
+from toy_transformer.proofs.horizon import horizon, shortest_wrong_string
+from toy_transformer.studies.sweeps import SweepRow
 from toy_transformer.task import CLS
 from toy_transformer.training import TrainedModel
 

@@ -1,27 +1,10 @@
-"""Models whose numbers a person writes down, or moves by hand."""
+"""A model as numbers by name, and back."""
 
-import copy
 from collections.abc import Mapping, Sequence
 
 import torch
 
 from toy_transformer.model import ModelConfig, Transformer
-
-EXACT = {
-    "CLS": [0, 0],
-    "a": [1, 0],
-    "b": [0, 1],
-    "c": [0, 0],
-    "W_Q": [[0, 0], [0, 0]],
-    "W_K": [[0, 0], [0, 0]],
-    "W_V": [[1, 0], [0, 1]],
-    "W_O": [[1, 0], [0, 1]],
-    "W_in": [[1, 1], [1, -1]],
-    "W_out": [[0, 0], [-1, 1]],
-    "classifier": [[0, -1]],
-}
-"""Right about every string in exact arithmetic: with x and y the shares of a and b, its logit is
-GELU(x + y) − GELU(x − y) − y, which is 0 where a letter is missing, for GELU(y) − GELU(−y) = y."""
 
 
 def build(
@@ -50,28 +33,6 @@ def numbers_of(model: Transformer) -> dict[str, list]:
 def _weights(model: Transformer) -> dict[str, torch.Tensor]:
     matrices = {name.split(".")[-2]: weight for name, weight in model.named_parameters()}
     return dict(zip(model.tokenizer.vocabulary, matrices.pop("embedding"), strict=True)) | matrices
-
-
-def blend_with_identity(model: Transformer, **shares: float) -> Transformer:
-    """Give a copy in which maps are (1 − t) · identity + t · map, for shares t by name, such as `W_Q=0.5`.
-
-    Raises `ValueError` for the name of no square map.
-    """
-    blended = copy.deepcopy(model).requires_grad_(False)
-    for name, share in shares.items():
-        weight = getattr(getattr(blended.self_attention_block, name, None), "weight", None)
-        if weight is None or weight.dim() != 2 or weight.shape[0] != weight.shape[1]:
-            raise ValueError(f"{name}: expected the name of a square map, such as W_Q")
-        weight.copy_((1 - share) * torch.eye(len(weight)) + share * weight)
-    return blended
-
-
-def scale_query(model: Transformer, head: int, factor: float) -> Transformer:
-    """Give a copy of the model whose query in one head of size 1 is multiplied by a factor."""
-    scaled = copy.deepcopy(model)
-    with torch.no_grad():
-        scaled.self_attention_block.W_Q.weight[head] *= factor
-    return scaled
 
 
 def _read(name: str, numbers: Sequence, like: torch.Tensor) -> torch.Tensor:

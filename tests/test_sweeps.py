@@ -9,10 +9,12 @@ from distributed import Client, LocalCluster
 
 from toy_transformer import experiments
 from toy_transformer.data import VariableLengthStrings
-from toy_transformer.experiments import Experiment, sweep
-from toy_transformer.horizon import horizon
+from toy_transformer.experiments import Experiment
 from toy_transformer.model import ModelConfig
-from toy_transformer.parallel import process_pool
+from toy_transformer.proofs.horizon import horizon
+from toy_transformer.studies import sweeps
+from toy_transformer.studies.parallel import process_pool
+from toy_transformer.studies.sweeps import sweep
 from toy_transformer.task import Task
 from toy_transformer.training import TrainingConfig
 
@@ -23,13 +25,13 @@ FEW = {"training_data": FEW_STRINGS, "training_config": TrainingConfig(max_epoch
 
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch):
-    monkeypatch.setattr(experiments, "SEEDS_TOGETHER", 2)
+    monkeypatch.setattr(sweeps, "SEEDS_TOGETHER", 2)
 
 
 @pytest.fixture(scope="module")
 def expected() -> list:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(experiments, "SEEDS_TOGETHER", 2)
+        patch.setattr(sweeps, "SEEDS_TOGETHER", 2)
         return sweep(ModelConfig(), SEEDS, **FEW)
 
 
@@ -67,7 +69,7 @@ class _Deadly(Executor):
 
 
 def _rows_of_runs(config: ModelConfig, seeds) -> list:
-    runs = experiments._train_and_test(
+    runs = experiments.train_and_test(
         FEW_STRINGS, [(config, seed) for seed in seeds], training_config=FEW["training_config"]
     )
     return [
@@ -86,7 +88,7 @@ def test_rows_are_those_of_runs(expected):
 def test_several_configurations_together(expected):
     """Those of one architecture share a stack, and each seed gets what it gets alone."""
     configs = {"2": ModelConfig(), "3": ModelConfig(hidden_size=3), "small": ModelConfig(embedding_init="linear_like")}
-    rows = experiments.sweep_each(configs, SEEDS[:2], **FEW)
+    rows = sweeps.sweep_each(configs, SEEDS[:2], **FEW)
     assert rows["2"] == expected[:2]
     for name in ("3", "small"):
         alone = sweep(configs[name], SEEDS[:2], **FEW)
@@ -150,8 +152,8 @@ def test_failing_work_names_its_seeds(request, with_pool):
 
 def test_outcomes_are_those_of_the_rows():
     errors = [(0, 0), (0, 0), (0, 1), (6, 0), (999, 5), (1443, 0), (1443, 3)]
-    rows = [experiments.SweepRow(seed, *both, 1, 5, 0.1, 9) for seed, both in enumerate(errors)]
-    assert experiments.outcomes(rows) == {"no errors": 2, "one letter only": 2, "other errors": 3}
+    rows = [sweeps.SweepRow(seed, *both, 1, 5, 0.1, 9) for seed, both in enumerate(errors)]
+    assert sweeps.outcomes(rows) == {"no errors": 2, "one letter only": 2, "other errors": 3}
 
 
 @pytest.mark.parametrize("seeds", [[], [1, 2, 1]])
@@ -174,4 +176,4 @@ def test_all_experiments_in_a_pool(pool, monkeypatch):
             "other": Experiment([0], ModelConfig(hidden_size=3), FEW_STRINGS),
         },
     )
-    assert experiments.run_all(pool)["small"][1].wrong_strings == experiments.run("small")[1].wrong_strings
+    assert sweeps.run_all(pool)["small"][1].wrong_strings == experiments.run("small")[1].wrong_strings

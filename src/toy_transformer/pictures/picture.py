@@ -22,7 +22,7 @@ class Picture:
         figure = drawn.figure if isinstance(drawn, Axes) else drawn
         self.words = words or " ".join(ax.get_label() for ax in figure.axes if ax.get_label())
         png = BytesIO()
-        with plt.style.context("toy_transformer.style"):
+        with plt.style.context("toy_transformer.pictures.style"):
             figure.savefig(png, format="png")
             self.png = png.getvalue()
             dots = int.from_bytes(self.png[16:20])  # the width in a PNG's header

@@ -7,8 +7,8 @@ import numpy as np
 import torch
 from jaxtyping import Float
 
-from toy_transformer.hand_written import build, numbers_of
 from toy_transformer.model import Transformer
+from toy_transformer.weights import build, numbers_of
 
 RANK_TOLERANCE = 1e-9
 """Singular values below this share of the largest are rounding: weights are float32, arithmetic is float64."""

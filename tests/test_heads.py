@@ -4,10 +4,10 @@ import pytest
 import torch
 from torch.nn.functional import binary_cross_entropy_with_logits
 
-from toy_transformer import experiments
+from toy_transformer import evaluation, experiments
 from toy_transformer.data import Batch, concatenate
-from toy_transformer.hand_written import EXACT, build
-from toy_transformer.head_importance import (
+from toy_transformer.editing.hand_written import EXACT
+from toy_transformer.editing.heads import (
     MEASURES,
     CurvePoint,
     Pruning,
@@ -22,9 +22,10 @@ from toy_transformer.head_importance import (
     results_of,
     worth,
 )
-from toy_transformer.horizon import horizon
+from toy_transformer.editing.reduction import without_heads
 from toy_transformer.model import ModelConfig, Transformer, from_counts
-from toy_transformer.pruning import without_heads
+from toy_transformer.proofs.horizon import horizon
+from toy_transformer.weights import build
 
 
 @pytest.fixture(scope="module")
@@ -104,7 +105,7 @@ def test_pruning_takes_one_head_after_another(models, strings, test_strings, mea
         assert [point.num_heads for point in points] == list(range(16, 0, -1))
         assert (points[0].errors, points[0].horizon) == (0, horizon(model))
         half = without_heads(model, Pruning(silent, points).down_to(8))
-        wrong = experiments.evaluate(half, test_strings)["wrong_strings"]
+        wrong = evaluation.evaluate(half, test_strings)["wrong_strings"]
         assert points[8] == (8, len(wrong), horizon(half))
         # Half of the heads can go by measure, while no test string is lost, and the horizon gets longer on the way.
         assert (fewest_heads(points) <= 8) == (measure != "random")
@@ -148,7 +149,7 @@ def test_constants_are_taken_by_head_whatever_their_order(models, strings, test_
 def test_where_a_logit_is_nought_nothing_is_proved(test_strings):
     model = build(EXACT)
     errors, length = worth(model, test_strings)
-    assert length == 0 and errors == len(experiments.evaluate(model, test_strings)["wrong_strings"])
+    assert length == 0 and errors == len(evaluation.evaluate(model, test_strings)["wrong_strings"])
 
 
 @pytest.mark.parametrize("config", [{"norm": "rms"}, {"attention_head_size": 2}, {"dropout": 0.1}])

@@ -7,14 +7,16 @@ import pytest
 import torch
 
 from toy_transformer import experiments
-from toy_transformer.certificate import check_certificate
 from toy_transformer.data import concatenate
-from toy_transformer.hand_written import build, numbers_of
-from toy_transformer.head_importance import ablation_importance, prune, worth
-from toy_transformer.horizon import certify, shortest_wrong_string
+from toy_transformer.editing.heads import ablation_importance, prune, worth
+from toy_transformer.editing.reduction import essence_of, reduce_exactly, squeeze, without_heads
 from toy_transformer.model import ModelConfig, Transformer, from_counts
-from toy_transformer.pruning import essence_of, reduce_exactly, squeeze, without_heads
+from toy_transformer.proofs.certificate import check_certificate
+from toy_transformer.proofs.horizon import certify, shortest_wrong_string
+from toy_transformer.studies import sweeps
 from toy_transformer.task import Task
+from toy_transformer.training import TrainingConfig
+from toy_transformer.weights import build, numbers_of
 
 
 def random_counts(num_strings: int) -> torch.Tensor:
@@ -152,7 +154,7 @@ def test_squeezing_keeps_the_most_of_what_is_read(runs):
 def test_retraining_goes_on_from_where_the_models_are(runs):
     models = [reduce_exactly(run.model) for run in runs["increased_num_attention_heads"][:2]]
     before = [numbers_of(model) for model in models]
-    retrained = experiments.retrain(models, experiments.TrainingConfig(max_epochs=1))
+    retrained = experiments.retrain(models, TrainingConfig(max_epochs=1))
     assert [numbers_of(model) for model in models] == before
     for run, model in zip(retrained, models, strict=True):
         assert len(run.validation_losses) == 1
@@ -162,17 +164,16 @@ def test_retraining_goes_on_from_where_the_models_are(runs):
 
 def test_retraining_is_for_the_task_of_the_models():
     model = Transformer(ModelConfig(hidden_size=8, task=Task("abc", "bc")))
-    (run,) = experiments.retrain([model], experiments.TrainingConfig(max_epochs=5))
+    (run,) = experiments.retrain([model], TrainingConfig(max_epochs=5))
     assert (run.model.trace(["ab", "ac", "bc", "abc"]).output_logits > 0).tolist() == [False, False, True, True]
 
 
 @pytest.mark.weekly
 def test_what_small_models_come_to(runs):
     """What notebook 08 says of 256 models that are trained small, beside one that is trained large and pruned."""
-    without_decay = experiments.TrainingConfig(weight_decay=0.0)
+    without_decay = TrainingConfig(weight_decay=0.0)
     rows, free = (
-        experiments.sweep(ModelConfig(), range(256), training_config=rule)
-        for rule in (experiments.TrainingConfig(), without_decay)
+        sweeps.sweep(ModelConfig(), range(256), training_config=rule) for rule in (TrainingConfig(), without_decay)
     )
     large = runs["increased_num_attention_heads"]
     cost_of_small, cost_of_large = 36 * sum(row.epochs for row in rows), 1184 * sum(len(r.train_losses) for r in large)

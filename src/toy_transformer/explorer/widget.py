@@ -16,15 +16,15 @@ import matplotlib.pyplot as plt
 import numpy as np
 import traitlets
 
-from toy_transformer import views as pictures_of
-from toy_transformer.all_lengths import NotCertified, certify_all_lengths
-from toy_transformer.hand_written import build, numbers_of
-from toy_transformer.horizon import Undecidable, Unfinished, WrongString, shortest_wrong_string
-from toy_transformer.maps import YES_AND_NO
 from toy_transformer.model import ModelConfig, Transformer
-from toy_transformer.pictures import Picture, WithPicture
+from toy_transformer.pictures import views as pictures_of
+from toy_transformer.pictures.maps import YES_AND_NO
+from toy_transformer.pictures.picture import Picture, WithPicture
+from toy_transformer.proofs.all_lengths import NotCertified, certify_all_lengths
+from toy_transformer.proofs.horizon import Undecidable, Unfinished, WrongString, shortest_wrong_string
 from toy_transformer.task import Task, Tokenizer, contains_all
 from toy_transformer.training import TrainedModel
+from toy_transformer.weights import build, numbers_of
 
 VIEWS = ("embeddings", "heads", "path", "numbers", "verdict", "map", "epochs", "length_scaling")
 """What an explorer can show: six views, and the controls of the epoch and of κ."""
@@ -53,7 +53,7 @@ class _WithStill(WithPicture):
         some = next(iter(self.explorers.values()))
         panels = [view for view in some.views if view in pictures_of.PANELS]
         models = {name: (explorer.model, explorer.strings) for name, explorer in self.explorers.items()}
-        with plt.style.context("toy_transformer.style"):
+        with plt.style.context("toy_transformer.pictures.style"):
             figure = pictures_of.draw_panels(models, panels or ["map"])
         return Picture(figure, self.words)
 

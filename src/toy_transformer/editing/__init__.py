@@ -1,0 +1,1 @@
+"""Models that a person writes down, and models made smaller."""

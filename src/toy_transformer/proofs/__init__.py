@@ -1,0 +1,1 @@
+"""What can be proved about a model: bounds of its logit, the shortest wrong string, certificates."""
