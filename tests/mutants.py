@@ -45,6 +45,7 @@ TESTS = {
     "evaluation": ["experiments", "published"],
     "experiments": ["experiments", "published"],
     "studies/sweeps": ["sweeps", "experiments"],
+    "proofs/logit": ["horizon", "certificate", "reduction"],
     "proofs/bounds": ["horizon"],
     "proofs/horizon": ["horizon", "certificate", "explorer"],
     "proofs/certificate": ["certificate", "horizon", "all_lengths"],

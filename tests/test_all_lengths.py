@@ -9,7 +9,8 @@ from flint import ctx
 from toy_transformer.editing.hand_written import EXACT
 from toy_transformer.model import ModelConfig, Transformer
 from toy_transformer.proofs.all_lengths import NotCertified, certify_all_lengths
-from toy_transformer.proofs.horizon import enclose_logit, horizon
+from toy_transformer.proofs.certificate import enclose_logit
+from toy_transformer.proofs.horizon import horizon
 from toy_transformer.task import Task
 from toy_transformer.weights import build
 

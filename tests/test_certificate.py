@@ -11,6 +11,8 @@ import torch
 from toy_transformer.model import ModelConfig, Transformer
 from toy_transformer.proofs.certificate import CertificateError, check_certificate
 from toy_transformer.proofs.horizon import certify, horizon
+from toy_transformer.proofs.logit import function_of
+from toy_transformer.task import Task
 
 
 @pytest.fixture(scope="module")
@@ -65,16 +67,16 @@ def test_a_narrowed_box_is_refused(model, certificate):
 @pytest.mark.parametrize("name", ["embedding.weight", "classifier.weight", "self_attention_block.W_in.weight"])
 def test_one_last_bit_of_a_weight_is_enough(model, certificate, name):
     tampered = copy.deepcopy(certificate)
-    row = tampered["weights"][name][0]
+    row = tampered["function"]["weights"][name][0]
     row[0] = torch.tensor(row[0]).nextafter(torch.tensor(math.inf)).item()
-    with pytest.raises(CertificateError, match="other weights"):
+    with pytest.raises(CertificateError, match="another function: its weights"):
         check_certificate(tampered, model)
 
 
 def test_weights_of_another_kind_are_refused(model, certificate):
     arrays = {name: weight.numpy() for name, weight in model.state_dict().items()}
-    with pytest.raises(CertificateError, match="other weights"):
-        check_certificate(dict(certificate, weights=arrays), model)
+    with pytest.raises(CertificateError, match="another function: its weights"):
+        check_certificate(dict(certificate, function=certificate["function"] | {"weights": arrays}), model)
 
 
 def test_boxes_that_overlap_are_refused_at_once(model, certificate):
@@ -92,8 +94,8 @@ def test_boxes_that_overlap_are_refused_at_once(model, certificate):
 def test_weights_that_are_not_finite_are_refused(model, certificate):
     broken = copy.deepcopy(model)
     broken.classifier.weight.data[0, 0] = math.inf
-    weights = {name: weight.tolist() for name, weight in broken.state_dict().items()}
-    for work in (lambda: check_certificate(dict(certificate, weights=weights), broken), lambda: certify(broken, 5)):
+    function = function_of(broken)
+    for work in (lambda: check_certificate(dict(certificate, function=function), broken), lambda: certify(broken, 5)):
         with pytest.raises(ValueError, match="not a finite number"):
             work()
 
@@ -109,8 +111,10 @@ def test_a_box_of_strings_with_different_answers_is_refused(model, certificate):
     [
         {},
         {"max_length": 5},
-        {"max_length": 1.5, "boxes": [], "weights": {}},
-        {"max_length": 5, "boxes": [[[1], [2]]], "weights": {}},
+        {"max_length": 1.5, "boxes": [], "function": {}},
+        {"max_length": 0, "boxes": [], "function": {}},
+        {"max_length": 5, "boxes": [[[1], [2]]], "function": {}},
+        {"max_length": 5, "boxes": [[[0, 0, -1], [1, 1, 1]]], "function": {}},
     ],
 )
 def test_what_is_no_certificate_is_refused(model, nonsense):
@@ -118,9 +122,20 @@ def test_what_is_no_certificate_is_refused(model, nonsense):
         check_certificate(nonsense, model)
 
 
+@pytest.mark.parametrize("name", ["letters", "required", "num_attention_heads", "attend_cls", "length_scaling"])
+def test_a_certificate_of_another_function_is_refused(model, certificate, name):
+    """The same weights are another function with another κ, and answer another question."""
+    others = {"letters": "acb", "required": "ac", "num_attention_heads": 1, "attend_cls": True, "length_scaling": 0.5}
+    with pytest.raises(CertificateError, match=f"another function: its {name} are not those"):
+        check_certificate(dict(certificate, function=certificate["function"] | {name: others[name]}), model)
+
+
 @pytest.mark.parametrize(
     "config",
     [
+        ModelConfig(Task("ab", "ab")),
+        ModelConfig(Task("abcd", "abd")),
+        ModelConfig(Task("abcde", "ce"), attend_cls=True),
         ModelConfig(attend_cls=True),
         ModelConfig(hidden_size=4, num_attention_heads=2, attention_head_size=2),
         ModelConfig(length_scaling=0.7),
@@ -131,7 +146,7 @@ def test_other_models(config):
     checked = 0
     for seed in range(20):
         model = Transformer(config, seed).requires_grad_(False)
-        model.classifier.weight *= -10 * model.trace(["c"]).output_logits.sign()
+        model.classifier.weight *= -10 * model.trace([config.task.letters[-1]]).output_logits.sign()
         length = horizon(model, 50)
         if length:
             assert check_certificate(certify(model, length), model) == length

@@ -107,7 +107,7 @@ def test_other_sizes_have_the_views_that_make_sense():
 
 def test_sentences_on_the_horizon(walkthrough):
     sentence = find_horizon(walkthrough.model.with_length_scaling(0.5))["sentence"]
-    assert sentence.startswith("Right on every string of every length: from 8 letters on proved")
+    assert sentence.startswith("Right on every string of every length: proved from 8 letters on")
     assert "Not decided" in find_horizon(build(EXACT))["sentence"]
     assert find_horizon(build(EXACT | {"W_out": [[0, 0], [0, 0]]}))["sentence"].startswith("Not decided")
     assert "the shortest wrong one is abc{2165}" in find_horizon(walkthrough.model)["sentence"]

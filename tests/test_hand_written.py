@@ -9,7 +9,8 @@ from flint import arb, ctx
 
 from toy_transformer.editing.hand_written import EXACT, blend_with_identity
 from toy_transformer.model import ModelConfig, Transformer
-from toy_transformer.proofs.horizon import Undecidable, enclose_logit, shortest_wrong_string
+from toy_transformer.proofs.certificate import enclose_logit
+from toy_transformer.proofs.horizon import Undecidable, shortest_wrong_string
 from toy_transformer.task import PAD, contains_all
 from toy_transformer.weights import build
 

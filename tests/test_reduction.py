@@ -9,10 +9,11 @@ import torch
 from toy_transformer import experiments
 from toy_transformer.data import concatenate
 from toy_transformer.editing.heads import ablation_importance, prune, worth
-from toy_transformer.editing.reduction import essence_of, reduce_exactly, squeeze, without_heads
+from toy_transformer.editing.reduction import reading_matrix, reduce_exactly, squeeze, without_heads
 from toy_transformer.model import ModelConfig, Transformer, from_counts
 from toy_transformer.proofs.certificate import check_certificate
 from toy_transformer.proofs.horizon import certify, shortest_wrong_string
+from toy_transformer.proofs.logit import function_of
 from toy_transformer.studies import sweeps
 from toy_transformer.task import Task
 from toy_transformer.training import TrainingConfig
@@ -48,8 +49,8 @@ def test_trained_models_are_reduced_exactly(runs, name):
         assert shortest_wrong_string(reduced).string == wrong.string
         if wrong.length > 1:
             certificate = certify(model, wrong.length - 1)
-            weights = {name: weight.tolist() for name, weight in reduced.state_dict().items()}
-            assert check_certificate(certificate | {"weights": weights}, reduced) == wrong.length - 1
+            claim = certificate | {"function": function_of(reduced)}
+            assert check_certificate(claim, reduced) == wrong.length - 1
         torch.testing.assert_close(logits(reduced), logits(model), rtol=0, atol=1e-5)
 
 
@@ -138,8 +139,8 @@ def test_squeezing_keeps_the_most_of_what_is_read(runs):
     two_heads = without_heads(model, dict.fromkeys(set(range(16)) - {7, 8}, 0.0))
     squeezed = squeeze(two_heads, 2)
     assert squeezed.config.architecture == ModelConfig()
-    moves = essence_of(two_heads).moves
-    left_out = np.linalg.norm(moves - essence_of(squeezed).moves, ord=2)
+    moves = reading_matrix(two_heads)
+    left_out = np.linalg.norm(moves - reading_matrix(squeezed), ord=2)
     assert left_out == pytest.approx(np.linalg.svd(moves).S[2])
     rescaled = numbers_of(two_heads)
     rescaled["W_V"][0] = [10 * x for x in rescaled["W_V"][0]]

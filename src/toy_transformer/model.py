@@ -71,10 +71,6 @@ _OPTIONS = {
 }
 
 
-NORM_EPSILON = {"layer": 1e-5, "rms": torch.finfo(torch.float32).eps}
-"""What torch adds to the mean square, for models in float32, before it takes the root."""
-
-
 @dataclass(frozen=True)
 class Trace:
     """What one forward pass computes, in the order in which it is computed.

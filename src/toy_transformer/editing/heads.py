@@ -5,6 +5,7 @@ Michel et al. 2019, "Are Sixteen Heads Really Better than One?", sections 3 and 
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
+from dataclasses import replace
 from typing import NamedTuple
 
 import torch
@@ -14,7 +15,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits, gelu
 from tqdm.auto import tqdm
 
 from toy_transformer.data import Batch
-from toy_transformer.editing.reduction import check_reducible, essence_of, without_heads
+from toy_transformer.editing.reduction import reducible_logit, without_heads
 from toy_transformer.evaluation import evaluate
 from toy_transformer.model import Transformer, from_counts
 from toy_transformer.proofs.horizon import known_horizon
@@ -54,7 +55,7 @@ class Pruning(NamedTuple):
 
 def results_of(model: Transformer, strings: Batch) -> Float[Tensor, "string head"]:
     """Give the result of each head for each string, in float64. Raises `ValueError` as `reduce_exactly` does."""
-    check_reducible(model)
+    reducible_logit(model)
     with torch.no_grad():
         trace = model(*from_counts(strings.counts, model.embedding.weight.dtype), num_queries=1)
     return trace.attention_values[:, :, 0, 0].double()
@@ -110,10 +111,9 @@ def _silence(
 
 def _losses(model: Transformer, results: Float[Tensor, "string head"], strings: Batch) -> Float[Tensor, "string"]:
     """The loss for each string, from the heads' results on."""
-    essence = essence_of(model)
-    first_values, seen, written = map(torch.from_numpy, (essence.first_values, essence.seen, essence.written))
-    read = seen[:, 0] + (results - first_values) @ seen[:, 1:].T
-    logits = read[:, 0] + gelu(read[:, 1:]) @ written
+    logit = reducible_logit(model)
+    arrays = {name: torch.from_numpy(getattr(logit, name)) for name in "obFu"}
+    logits = replace(logit, **arrays).of_means(results, gelu)
     return binary_cross_entropy_with_logits(logits, strings.labels.double(), reduction="none")
 
 

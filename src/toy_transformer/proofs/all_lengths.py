@@ -5,18 +5,21 @@ Let S be the letters that occur, n the length, and τ = κ ln n ≥ 1 the factor
 distance of a value from T's. The other letters occur at most n − 1 times, and each of them weighs at most exp(−τ D)
 of what T weighs, so the head's value is at most R (n − 1) n^(−κ D) away from T's. With T's values the logit is
 F*(S); it changes by at most L for each unit of a value. Where κ D > 1 the bound on the logit's distance
-from F*(S), the sum of L R (n − 1) n^(−κ D), falls below |F*(S)| from some length on. Shorter strings are searched.
+from F*(S), the sum of L R (n − 1) n^(−κ D), falls below |F*(S)| from some length on. Shorter strings have a
+certificate.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
+import numpy as np
 from flint import arb, ctx
 
 from toy_transformer.model import Transformer
-from toy_transformer.proofs.certificate import PRECISION, Logits
-from toy_transformer.proofs.horizon import shortest_wrong_string
+from toy_transformer.proofs.certificate import PRECISION, check_certificate, enclose_gelu
+from toy_transformer.proofs.horizon import WrongAbout, certify
+from toy_transformer.proofs.logit import Logit, logit_of
 from toy_transformer.task import contains_all
 
 STEEPEST_GELU = arb("1.13")
@@ -53,17 +56,18 @@ class Limit:
 
 @dataclass(frozen=True)
 class AllLengths:
-    """A proof: shorter strings than `from_length` were searched, for longer ones the bounds decide."""
+    """A proof: the bounds decide strings from `from_length` on, and the certificate, which was checked, those below."""
 
     from_length: int
     limits: Sequence[Limit]
+    certificate: dict
 
 
-def certify_all_lengths(model: Transformer) -> AllLengths:
+def certify_all_lengths(model: Transformer, max_boxes: int | None = None) -> AllLengths:
     """Prove that the model is right about every string of every length.
 
     Raises `NotCertified`, with the reason, where this proof does not hold, and `ValueError` for a model with norm
-    or one that attends to CLS, of which the proof does not speak; and what `shortest_wrong_string` raises.
+    or one that attends to CLS, of which the proof does not speak; and what `certify` raises, which `max_boxes` is for.
     """
     config = model.config
     if config.norm is not None or config.attend_cls:
@@ -71,49 +75,47 @@ def certify_all_lengths(model: Transformer) -> AllLengths:
     if not config.length_scaling:
         raise NotCertified("length_scaling=0: a lead that does not grow is overcome by many letters")
     with ctx.workprec(PRECISION):
-        logits, letters = Logits(model), model.tokenizer.letters
-        sets = [present for size in range(1, len(letters) + 1) for present in combinations(range(len(letters)), size)]
-        limits = [_limit(logits, model, present) for present in sets]
+        logit, letters = logit_of(model, arb), range(len(model.tokenizer.letters))
+        sets = [present for size in range(1, len(letters) + 1) for present in combinations(letters, size)]
+        limits = [_limit(logit, model, present) for present in sets]
         from_length = _from_length(limits, config.length_scaling)
-    wrong = shortest_wrong_string(model, from_length - 1)
-    if wrong:
-        raise NotCertified(f"the model is wrong about {wrong.string}, whose logit is {wrong.logit:.3f}")
-    return AllLengths(from_length, limits)
+    try:
+        certificate = certify(model, from_length - 1, max_boxes)
+    except WrongAbout as error:
+        raise NotCertified(str(error)) from None
+    check_certificate(certificate, model)
+    return AllLengths(from_length, limits, certificate)
 
 
-def _limit(logits: Logits, model: Transformer, present: Sequence[int]) -> Limit:
+def _limit(logit: Logit, model: Transformer, present: Sequence[int]) -> Limit:
     letters = "".join(model.tokenizer.letters[letter] for letter in present)
-    values, terms, size = [], [], logits.head_size
-    for head, scores in enumerate(logits.scores):
+    means, terms = [], []
+    for head, (scores, values) in enumerate(zip(logit.scores, logit.values, strict=True)):
         top = max(present, key=lambda letter: scores[letter].mid())
         others = [letter for letter in present if letter != top]
-        leads = [scores[top] - scores[letter] for letter in others]
-        for row in range(head * size, (head + 1) * size):
-            values.append(logits.values[top][row])
-            distances = [abs(logits.values[letter][row] - values[-1]) for letter in others]
+        lead = _smallest([scores[top] - scores[letter] for letter in others]) if others else None
+        for i, value in enumerate(values[top]):
+            means.append(value)
+            distances = [abs(values[letter, i] - value) for letter in others]
             if all(distance == 0 for distance in distances):
                 continue
-            exponent = model.config.length_scaling * _smallest(leads)
+            exponent = model.config.length_scaling * lead
             if not exponent > 1:
                 raise NotCertified(
                     f"head {head}, letters {letters}: the lead of {model.tokenizer.letters[top]}, "
-                    f"{float(_smallest(leads).mid()):.2f}, times κ is not above 1"
+                    f"{float(lead.mid()):.2f}, times κ is not above 1"
                 )
-            terms.append((_steepness(logits, row) * _largest(distances), exponent))
-    logit = logits.of_values(values)
+            terms.append((_steepness(logit, len(means) - 1) * _largest(distances), exponent))
+    limit = logit.of_means(np.array(means), enclose_gelu)
     label = contains_all(letters, model.config.task.required)
-    if not (logit > 0 if label else logit < 0):
-        raise NotCertified(f"letters {letters}: their logits approach {float(logit.mid()):.3f}, which is not right")
-    return Limit(letters, logit, terms)
+    if not (limit > 0 if label else limit < 0):
+        raise NotCertified(f"letters {letters}: their logits approach {float(limit.mid()):.3f}, which is not right")
+    return Limit(letters, limit, terms)
 
 
-def _steepness(logits: Logits, row: int) -> arb:
+def _steepness(logit: Logit, mean: int) -> arb:
     """How much the logit may change for each unit of one weighted mean: L."""
-    through_feed_forward = sum(
-        (abs(u * unit[row]) for u, unit in zip(logits.feed_forward_output, logits.feed_forward_input, strict=True)),
-        arb(0),
-    )
-    return abs(logits.output[row]) + STEEPEST_GELU * through_feed_forward
+    return abs(logit.o[mean]) + STEEPEST_GELU * (abs(logit.u) @ abs(logit.F[:, mean]))
 
 
 def _from_length(limits: Sequence[Limit], length_scaling: float) -> int:

@@ -1,21 +1,24 @@
 """Checks a proof that a model is right about every string up to a length, without trusting how it was found.
 
 All arithmetic is ball arithmetic (Johansson 2017, Arb): what it says of a sign is true of the real-valued
-function of the stored weights. Nothing of the search in `horizon.py` is used here.
+function of the stored weights. Nothing of the search in `horizon.py` or its `bounds.py` is used here.
 """
 
+from collections.abc import Sequence
 from itertools import product
 
+import numpy as np
 from flint import arb, ctx
 
 from toy_transformer.model import Transformer
-from toy_transformer.task import CLS, FIRST_LETTER, contains_all
+from toy_transformer.proofs.logit import GELU_MINIMUM, Logit, function_of, logit_of
+from toy_transformer.task import contains_all
 
 Box = tuple[tuple[int, ...], tuple[int, ...]]
 
 PRECISION = 128
-GELU_MINIMUM = ("-0.7517915246935645", "1e-10")
-"""A ball around the only minimum of GELU."""
+RADIUS_OF_MINIMUM = 1e-10
+"""So near to `GELU_MINIMUM` lies the minimum of GELU."""
 
 
 class CertificateError(ValueError):
@@ -25,22 +28,20 @@ class CertificateError(ValueError):
 def check_certificate(certificate: dict, model: Transformer) -> int:
     """Give the length up to which a certificate proves the model right about every string.
 
-    Raises `CertificateError` where the certificate is of other weights, has no such form, leaves out a string, has a
+    Raises `CertificateError` where the certificate is of another function, has no such form, leaves out a string, has a
     box in which the sign of the logit is not right throughout, or boxes that overlap (which would not be wrong, but
-    take long to check); `ValueError` for a model with norm or with weights that are not finite.
+    take long to check); and what `logit_of` raises.
     """
-    if model.config.norm is not None:
-        raise ValueError(f"norm={model.config.norm!r}: only models without norm have certificates")
-    max_length, boxes = _read(certificate, len(model.tokenizer.letters))
-    if not _has_weights(certificate, model):
-        raise CertificateError("the certificate is for other weights")
+    num_letters = len(model.tokenizer.letters)
     with ctx.workprec(PRECISION):
-        logits = Logits(model)
+        logit = logit_of(model, arb)
+        max_length, boxes = _read(certificate, num_letters)
+        _check_function(certificate["function"], model)
         for box in boxes:
-            label, logit = _label(box, model), logits.over(box)
-            if not (logit > 0 if label else logit < 0):
-                raise CertificateError(f"box {box}: its logits, {logit}, are not certain to be right")
-    uncovered = _uncovered((0,) * 3, (max_length,) * 3, boxes, max_length)
+            label, enclosure = _label(box, model), enclose(logit, box)
+            if not (enclosure > 0 if label else enclosure < 0):
+                raise CertificateError(f"box {box}: its logits, {enclosure}, are not certain to be right")
+    uncovered = _uncovered((0,) * num_letters, (max_length,) * num_letters, boxes, max_length)
     if uncovered:
         raise CertificateError(f"no box holds the letter counts {uncovered}")
     return max_length
@@ -52,20 +53,23 @@ def _read(certificate: dict, num_letters: int) -> tuple[int, list[Box]]:
         boxes = [(tuple(low), tuple(high)) for low, high in certificate["boxes"]]
         numbers = [max_length, *(number for box in boxes for end in box for number in end)]
         sound = all(type(number) is int and number >= 0 for number in numbers) and max_length >= 1
-        sound = sound and all(len(end) == num_letters == 3 for box in boxes for end in box)
-        certificate["weights"]
+        sound = sound and all(len(end) == num_letters for box in boxes for end in box)
+        certificate["function"]
     except (TypeError, ValueError, KeyError) as error:
         raise CertificateError(f"this is no certificate: {error!r}") from error
     if not sound:
-        raise CertificateError("this is no certificate: expected whole numbers, three at each end of a box")
+        raise CertificateError("this is no certificate: expected whole numbers, one for each letter")
     return max_length, boxes
 
 
-def _has_weights(certificate: dict, model: Transformer) -> bool:
-    try:
-        return certificate["weights"] == {name: weight.tolist() for name, weight in model.state_dict().items()}
-    except (TypeError, ValueError):  # such things as arrays, which compare in other ways
-        return False
+def _check_function(claimed: dict, model: Transformer) -> None:
+    for name, value in function_of(model).items():
+        try:
+            agrees = bool(claimed[name] == value)
+        except (TypeError, ValueError, KeyError):  # such things as arrays, which compare in other ways
+            agrees = False
+        if not agrees:
+            raise CertificateError(f"the certificate is for another function: its {name} are not those of the model")
 
 
 def _label(box: Box, model: Transformer) -> bool:
@@ -77,78 +81,41 @@ def _label(box: Box, model: Transformer) -> bool:
     return contains_all(present, model.config.task.required)
 
 
-class Logits:
-    """Encloses the logit of a model without norm.
+def enclose_logit(model: Transformer, counts: tuple[int, ...]) -> arb:
+    """Enclose the logit, as the real-valued function of the stored weights, of one string given as letter counts."""
+    return enclose(logit_of(model, arb), (counts, counts))
 
-    It is constant + output · values + feed_forward_output · GELU(bias + feed_forward_input · values). A token's
-    scores, one for each head, are `scores[head][token]`; its values, one for each row of W_V, `values[token][row]`.
+
+def enclose(logit: Logit, box: Box) -> arb:
+    """Enclose the logits of all strings of a box.
+
+    A weighted mean is monotone in the weight of each token while the others stay: its extremes are at corners.
     """
-
-    def __init__(self, model: Transformer):
-        weights = {name.split(".")[-2]: _arbs(weight.tolist()) for name, weight in model.state_dict().items()}
-        if not all(weight.isfinite().all() for weight in model.state_dict().values()):
-            raise ValueError("a weight of the model is not a finite number")
-        (classifier,), W_O, W_in = weights["classifier"], weights["W_O"], weights["W_in"]
-        cls, letters = weights["embedding"][CLS], weights["embedding"][FIRST_LETTER:]
-        self.attend_cls, self.length_scaling = model.config.attend_cls, model.config.length_scaling
-        heads, self.head_size = model.self_attention_block.head_shape
-        tokens = [cls] * self.attend_cls + letters
-        query = [_dot(row, cls) for row in weights["W_Q"]]
-        keys, self.values = (
-            [[_dot(row, token) for row in weights[name]] for token in tokens] for name in ("W_K", "W_V")
-        )
-        of_head = [slice(head * self.head_size, (head + 1) * self.head_size) for head in range(heads)]
-        self.scores = [[_dot(query[part], key[part]) / arb(self.head_size).sqrt() for key in keys] for part in of_head]
-        columns = list(zip(*W_O, strict=True))
-        self.constant, self.output = _dot(classifier, cls), [_dot(classifier, column) for column in columns]
-        self.bias = [_dot(row, cls) for row in W_in]
-        self.feed_forward_input = [[_dot(row, column) for column in columns] for row in W_in]
-        self.feed_forward_output = [_dot(classifier, column) for column in zip(*weights["W_out"], strict=True)]
-
-    def over(self, box: Box) -> arb:
-        """Enclose the logits of all strings of a box.
-
-        A weighted mean is monotone in the weight of each token while the others stay: its extremes are at corners.
-        """
-        occurs = [token for token, n in enumerate(self.multiplicities(box[1])) if n]
-        values = []
-        for head, scores in enumerate(self.scores):
-            weights = self.extreme_weights(box, [scores[token] for token in occurs], occurs)
-            for row in range(head * self.head_size, (head + 1) * self.head_size):
-                of_row = [self.values[token][row] for token in occurs]
-                values.append(_hull([_dot(corner, of_row) / sum(corner) for corner in product(*weights)]))
-        return self.of_values(values)
-
-    def extreme_weights(self, box: Box, scores: list[arb], occurs: list[int]) -> list[tuple[arb, arb]]:
-        """Give the least and the greatest weight, before division by their sum, of each token that occurs."""
-        # Scores count from the largest, for a common factor changes no share.
-        largest = max(scores, key=lambda score: score.mid())
-        low, high = (self.multiplicities(end) for end in box)
-        factors = [(self.length_scaling * arb(sum(end)).log()).max(arb(1)) for end in box]
-        weights = []
-        for token, score in zip(occurs, scores, strict=True):
-            leads = [factor * (score - largest) for factor in factors]
-            least, most = leads[0].min(leads[1]), leads[0].max(leads[1])
-            weights.append((low[token] * least.exp(), high[token] * most.exp()))
-        return weights
-
-    def multiplicities(self, counts: tuple[int, ...]) -> tuple[int, ...]:
-        return (1,) * self.attend_cls + counts
-
-    def of_values(self, values: list[arb]) -> arb:
-        z = [bias + _dot(row, values) for bias, row in zip(self.bias, self.feed_forward_input, strict=True)]
-        return self.constant + _dot(self.output, values) + _dot(self.feed_forward_output, [_gelu_over(x) for x in z])
+    low, high = (logit.multiplicities(end) for end in box)
+    occurs = [token for token, n in enumerate(high) if n]
+    factors = [(logit.config.length_scaling * arb(sum(counts)).log()).max(arb(1)) for counts in box]
+    means = []
+    for scores, values in zip(logit.scores[:, occurs], logit.values[:, occurs], strict=True):
+        counts = [(low[token], high[token]) for token in occurs]
+        corners = map(np.array, product(*_extreme_weights(scores, factors, counts)))
+        means.extend(map(_hull, zip(*(corner @ values / corner.sum() for corner in corners), strict=True)))
+    return logit.of_means(np.array(means), enclose_gelu)
 
 
-def _arbs(numbers: list) -> list:
-    return [_arbs(x) if isinstance(x, list) else arb(x) for x in numbers]
+def _extreme_weights(scores: Sequence[arb], factors: Sequence[arb], counts: Sequence[tuple[int, int]]) -> list[tuple]:
+    """Give the least and the greatest weight of each token, before division by their sum; once, where it is only one.
+
+    Scores count from the largest, for a common factor changes no share.
+    """
+    largest, weights = max(scores, key=lambda score: score.mid()), []
+    for score, (low, high) in zip(scores, counts, strict=True):
+        leads = [factor * (score - largest) for factor in factors]
+        extremes = low * leads[0].min(leads[1]).exp(), high * leads[0].max(leads[1]).exp()
+        weights.append(extremes[:1] if low == high and factors[0] == factors[1] else extremes)
+    return weights
 
 
-def _dot(left: list[arb], right: list[arb]) -> arb:
-    return sum((x * y for x, y in zip(left, right, strict=True)), arb(0))
-
-
-def _hull(balls: list[arb]) -> arb:
+def _hull(balls: Sequence[arb]) -> arb:
     hull, *others = balls
     for ball in others:
         hull = hull.union(ball)
@@ -161,9 +128,12 @@ def _gelu(x: arb) -> arb:
 
 def _gelu_over(x: arb) -> arb:
     """GELU falls up to its minimum and rises from there on: its extremes are at the ends, or at the minimum."""
-    least = arb(*GELU_MINIMUM)
+    least = arb(GELU_MINIMUM, RADIUS_OF_MINIMUM)
     candidates = [_gelu(x.lower()), _gelu(x.upper())] + [_gelu(least)] * x.overlaps(least)
     return _hull(candidates)
+
+
+enclose_gelu = np.frompyfunc(_gelu_over, 1, 1)
 
 
 def _uncovered(low: tuple, high: tuple, boxes: list[Box], max_length: int) -> tuple[int, ...] | None:

@@ -15,9 +15,11 @@ from dataclasses import dataclass
 import numpy as np
 from flint import arb, ctx
 
-from toy_transformer.model import NORM_EPSILON, Transformer
+from toy_transformer.model import Transformer
 from toy_transformer.proofs.bounds import Bounds
-from toy_transformer.task import CLS, FIRST_LETTER, contains_all
+from toy_transformer.proofs.certificate import enclose_logit
+from toy_transformer.proofs.logit import function_of
+from toy_transformer.task import contains_all
 
 BOXES_TOGETHER = 20
 """How many boxes are decided at once: more would look at boxes that need no look, fewer would be calls only."""
@@ -53,6 +55,10 @@ class Undecidable(ArithmeticError):
     """The logit of a string is so near 0 that its sign could not be decided."""
 
 
+class WrongAbout(ValueError):
+    """The model is wrong about a string that it was to be certified for."""
+
+
 class Unfinished(ArithmeticError):
     """The search was stopped; about every string of at most `right_up_to` letters the model is right."""
 
@@ -66,11 +72,10 @@ def shortest_wrong_string(
 ) -> WrongString | None:
     """Find a shortest string of at most `max_length` letters that the model gets wrong; None if there is none.
 
-    Raises `ValueError` for a `max_length` that is not a whole number from 1 to `MAX_LENGTH` and for a model with
-    another number of letters than three or with weights that are not finite, and `Undecidable` where a logit is too
-    near 0. It takes milliseconds where logits are clear, and very long where those of many strings are nearly 0, or
-    where scores are in the thousands of millions: `max_boxes` makes it give up with `Unfinished` after about so many
-    sets of strings.
+    Raises `ValueError` for a `max_length` that is not a whole number from 1 to `MAX_LENGTH`, for a model with norm and
+    for weights that are not finite, and `Undecidable` where a logit is too near 0. It takes milliseconds where logits
+    are clear, and very long where those of many strings are nearly 0, or where scores are in the thousands of
+    millions: `max_boxes` makes it give up with `Unfinished` after about so many sets of strings.
     """
     return _search(model, max_length, max_boxes)[0]
 
@@ -85,8 +90,8 @@ def horizon(model: Transformer, max_length: int = 10**6) -> int:
 
 
 def known_horizon(model: Transformer) -> int | None:
-    """The horizon; None for another number of letters than three, and where a logit is too near 0 to have a sign."""
-    if len(model.tokenizer.letters) != 3:
+    """The horizon; None where a logit is too near 0 to have a sign, and for a model with norm."""
+    if model.config.norm is not None:
         return None
     try:
         return horizon(model)
@@ -94,21 +99,18 @@ def known_horizon(model: Transformer) -> int | None:
         return None
 
 
-def certify(model: Transformer, max_length: int) -> dict:
+def certify(model: Transformer, max_length: int, max_boxes: int | None = None) -> dict:
     """Give a proof that the model is right about every string of at most `max_length` letters.
 
-    It is plain data, for `certificate.check_certificate`: the length, the weights, and boxes of letter counts
-    that cover all strings and in each of which the sign of the logit is right throughout. Raises
-    `ValueError` where the model is wrong about one of them, and for a model with norm, whose proof could not be
-    checked; and what `shortest_wrong_string` raises.
+    It is plain data, for `certificate.check_certificate`: the length, the function that the model is, and boxes of
+    letter counts that cover all strings and in each of which the sign of the logit is right throughout. Raises
+    `WrongAbout` where the model is wrong about one of them; and what `shortest_wrong_string` raises.
     """
-    if model.config.norm is not None:
-        raise ValueError(f"norm={model.config.norm!r}: only models without norm have certificates")
-    wrong, boxes = _search(model, max_length)
+    wrong, boxes = _search(model, max_length, max_boxes)
     if wrong:
-        raise ValueError(f"the model is wrong about {wrong.string}, of {wrong.length} letters")
-    weights = {name: weight.tolist() for name, weight in model.state_dict().items()}
-    return {"max_length": max_length, "weights": weights, "boxes": boxes}
+        reason = f"the model is wrong about {wrong.string}, of {wrong.length} letters: its logit is {wrong.logit:.3f}"
+        raise WrongAbout(reason)
+    return {"max_length": max_length, "function": function_of(model), "boxes": boxes}
 
 
 def _search(
@@ -117,8 +119,6 @@ def _search(
     """Give a shortest wrong string, and the boxes that were found right."""
     if type(max_length) is not int or not 1 <= max_length <= MAX_LENGTH:
         raise ValueError(f"max_length={max_length!r}: expected a whole number from 1 to {MAX_LENGTH:,}")
-    if len(model.tokenizer.letters) != 3:
-        raise ValueError(f"letters {model.tokenizer.letters!r}: only models of three letters are decided")
     bounds, boxes = Bounds(model), [(sum(low), low, high) for low, high in _all_strings(model, max_length)]
     heapq.heapify(boxes)
     required = [model.tokenizer.letters.index(letter) for letter in model.config.task.required]
@@ -199,56 +199,3 @@ def _signed_logit(model: Transformer, counts: Counts) -> arb:
             return logit
         precision *= 4
     raise Undecidable(f"{model.tokenizer.short_form(counts)}: its logit, {logit}, is too near 0 to have a sign")
-
-
-def enclose_logit(model: Transformer, counts: Counts) -> arb:
-    """Enclose the logit, as the real-valued function of the stored weights, of one string given as letter counts."""
-    weights = {name: w.double().tolist() for name, w in model.state_dict().items()}
-    block = {
-        name: weights[f"self_attention_block.{name}.weight"] for name in ("W_Q", "W_K", "W_V", "W_O", "W_in", "W_out")
-    }
-    embedding, classifier = weights["embedding.weight"], weights["classifier.weight"][0]
-    cls = embedding[CLS]
-    attended = [(embedding[FIRST_LETTER + i], n) for i, n in enumerate(counts) if n]
-    if model.config.attend_cls:
-        attended.append((cls, 1))
-    attended = [(_norm(model, weights, "attention_norm", token), n) for token, n in attended]
-    asking = _norm(model, weights, "attention_norm", cls)
-    heads, size = model.self_attention_block.head_shape
-    factor = (model.config.length_scaling * arb(sum(counts)).log()).max(arb(1))
-    means = []
-    for head in range(heads):
-        rows = range(head * size, (head + 1) * size)
-        query = [_dot(block["W_Q"][row], asking) for row in rows]
-        scores = [
-            factor * _dot(query, [_dot(block["W_K"][row], token) for row in rows]) / arb(size).sqrt()
-            for token, _ in attended
-        ]
-        shares = [n * (score - scores[0]).exp() for score, (_, n) in zip(scores, attended, strict=True)]
-        for row in rows:
-            values = [_dot(block["W_V"][row], token) for token, _ in attended]
-            means.append(_dot(shares, values) / sum(shares, arb(0)))
-    after_attention = [x + _dot(row, means) for x, row in zip(cls, block["W_O"], strict=True)]
-    normed = _norm(model, weights, "feed_forward_norm", after_attention)
-    activation = [_gelu(_dot(row, normed)) for row in block["W_in"]]
-    transformed = [x + _dot(row, activation) for x, row in zip(after_attention, block["W_out"], strict=True)]
-    return _dot(classifier, transformed)
-
-
-def _norm(model: Transformer, weights: dict, name: str, x: list) -> list:
-    if model.config.norm is None:
-        return x
-    if model.config.norm == "layer":
-        mean = sum(x, arb(0)) / len(x)
-        x = [number - mean for number in x]
-    length = (_dot(x, x) / len(x) + NORM_EPSILON[model.config.norm]).sqrt()
-    weight = weights[f"self_attention_block.{name}.weight"]
-    return [number / length * w for number, w in zip(x, weight, strict=True)]
-
-
-def _dot(left: list, right: list) -> arb:
-    return sum((arb(x) * arb(y) for x, y in zip(left, right, strict=True)), arb(0))
-
-
-def _gelu(x: arb) -> arb:
-    return x * (1 + (x / arb(2).sqrt()).erf()) / 2
