@@ -38,6 +38,7 @@ lab: $(VENV)/installed
 test: $(VENV)/test-installed $(if $(filter notebooks%,$(TESTS)),,$(VENV)/browser-installed)
 	$(BIN)/ruff check --no-cache
 	$(BIN)/ruff format --no-cache --check
+	$(BIN)/lint-imports --no-cache
 	$(PYTEST) $(TESTS)
 
 weekly: $(VENV)/browser-installed
