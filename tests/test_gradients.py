@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from torch.func import functional_call, stack_module_state
+from torch.func import functional_call, stack_module_state, vmap
 
 from toy_transformer._gradients import differentiate, is_written_out
 from toy_transformer.data import Batch, VariableLengthStrings
@@ -22,7 +22,7 @@ CONFIGS = [
 def _by_autograd(weights, template, batch):
     weights = {name: weight.clone().requires_grad_() for name, weight in weights.items()}
     inputs = from_counts(batch.counts, torch.float64)
-    logits = functional_call(template, weights, inputs).output_logits
+    logits = vmap(lambda weights: functional_call(template, weights, inputs).output_logits)(weights)
     labels = batch.labels.to(logits.dtype).expand_as(logits)
     losses = torch.nn.functional.binary_cross_entropy_with_logits(logits, labels, reduction="none").mean(dim=-1)
     return losses, dict(zip(weights, torch.autograd.grad(losses.sum(), weights.values()), strict=True))

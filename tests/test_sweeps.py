@@ -101,11 +101,15 @@ def test_horizons_can_be_left_out(expected):
     assert rows == [row._replace(horizon=None) for row in expected[:2]]
 
 
-def test_no_horizon_for_another_alphabet():
-    data = VariableLengthStrings(Task("abcd", "ab"), epoch_size=640)
-    (row,) = sweep(
-        ModelConfig(Task("abcd", "ab")), [0], training_data=data, training_config=TrainingConfig(max_epochs=2)
+def test_a_horizon_for_another_alphabet_but_not_with_norm():
+    task = Task("abcd", "ab")
+    few = FEW | {"training_data": VariableLengthStrings(task, epoch_size=640)}
+    (row,) = sweep(ModelConfig(task), [0], **few)
+    (run,) = experiments.train_and_test(
+        few["training_data"], [(ModelConfig(task), 0)], training_config=few["training_config"]
     )
+    assert row.horizon == horizon(run.model)
+    (row,) = sweep(ModelConfig(norm="rms"), [0], **FEW)
     assert row.horizon is None
 
 

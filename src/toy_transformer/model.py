@@ -10,6 +10,7 @@ import copy
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import torch
 from jaxtyping import Float, Int, Num
@@ -79,43 +80,41 @@ class Trace:
 
     `token` and `key` count the positions of a string, CLS first. `query` counts those whose new
     embedding was asked for: all of them, or the first few. `#batch` is 1 where all strings share a value.
-    `*model` is there only where several models are stacked.
     """
 
     token_ids: Int[Tensor, "#batch token"]
     multiplicity: Float[Tensor, "batch token"]
-    embeddings: Float[Tensor, "*model #batch token hidden"]
-    Q: Float[Tensor, "*model #batch head query head_size"]
-    K: Float[Tensor, "*model #batch head key head_size"]
-    V: Float[Tensor, "*model #batch head key head_size"]
-    attention_scores: Float[Tensor, "*model batch head query key"]
-    attention_weights: Float[Tensor, "*model batch head query key"]
-    attention_values: Float[Tensor, "*model batch head query head_size"]
-    attention_output: Float[Tensor, "*model batch query hidden"]
-    attention_output_hidden_states: Float[Tensor, "*model batch query hidden"]
-    feed_forward_output: Float[Tensor, "*model batch query hidden"]
-    transformed_embeddings: Float[Tensor, "*model batch query hidden"]
-    output_logits: Float[Tensor, "*model batch"]
+    embeddings: Float[Tensor, "#batch token hidden"]
+    Q: Float[Tensor, "#batch head query head_size"]
+    K: Float[Tensor, "#batch head key head_size"]
+    V: Float[Tensor, "#batch head key head_size"]
+    attention_scores: Float[Tensor, "batch head query key"]
+    attention_weights: Float[Tensor, "batch head query key"]
+    attention_values: Float[Tensor, "batch head query head_size"]
+    attention_output: Float[Tensor, "batch query hidden"]
+    attention_output_hidden_states: Float[Tensor, "batch query hidden"]
+    feed_forward_output: Float[Tensor, "batch query hidden"]
+    transformed_embeddings: Float[Tensor, "batch query hidden"]
+    output_logits: Float[Tensor, "batch"]
 
     @property
-    def cls_path(self) -> Float[Tensor, "*model batch 3 hidden"]:
+    def cls_path(self) -> Float[Tensor, "batch 3 hidden"]:
         """CLS as embedded, after attention, and after feed-forward."""
-        after_attention, at_end = self.attention_output_hidden_states, self.transformed_embeddings
-        at_start = self.embeddings.expand(*after_attention.shape[:-2], *self.embeddings.shape[-2:])
-        return torch.stack([states[..., 0, :] for states in (at_start, after_attention, at_end)], dim=-2)
+        after_attention, at_end = self.attention_output_hidden_states[:, 0], self.transformed_embeddings[:, 0]
+        return torch.stack([self.embeddings[:, 0].expand_as(at_end), after_attention, at_end], dim=1)
 
 
 def attention(
-    Q: Float[Tensor, "*model #batch head query head_size"],
-    K: Float[Tensor, "*model #batch head key head_size"],
-    V: Float[Tensor, "*model #batch head key head_size"],
+    Q: Float[Tensor, "#batch head query head_size"],
+    K: Float[Tensor, "#batch head key head_size"],
+    V: Float[Tensor, "#batch head key head_size"],
     multiplicity: Float[Tensor, "batch key"],
     dropout: nn.Module = nn.Identity(),
     score_factor: Float[Tensor, "batch"] | None = None,
 ) -> tuple[
-    Float[Tensor, "*model batch head query key"],
-    Float[Tensor, "*model batch head query key"],
-    Float[Tensor, "*model batch head query head_size"],
+    Float[Tensor, "batch head query key"],
+    Float[Tensor, "batch head query key"],
+    Float[Tensor, "batch head query head_size"],
 ]:
     """Scaled dot-product attention (Vaswani et al. 2017, equation 1) to tokens with multiplicities.
 
@@ -136,86 +135,27 @@ def log_multiplicity(multiplicity: Num[Tensor, "*shape"], dtype: torch.dtype) ->
     return multiplicity.double().log().to(dtype)
 
 
-class Linear(nn.Linear):
-    """A linear map without bias, initialized as torch's own; its weight may be stacked for several models."""
-
-    def __init__(self, in_features: int, out_features: int):
-        super().__init__(in_features, out_features, bias=False)
-
-    def forward(self, x: Float[Tensor, "*model batch token in"]) -> Float[Tensor, "*model batch token out"]:
-        return (x.flatten(-3, -2) @ self.weight.mT).unflatten(-2, x.shape[-3:-1])
-
-
-class Norm(nn.Module):
-    """Layer norm (Ba et al. 2016) or RMS norm (Zhang and Sennrich 2019), without bias, or nothing."""
-
-    def __init__(self, kind: str | None, hidden_size: int):
-        super().__init__()
-        self.kind = kind
-        if kind:
-            self.weight = nn.Parameter(torch.ones(hidden_size))
-
-    def forward(self, x: Float[Tensor, "*model batch token hidden"]) -> Float[Tensor, "*model batch token hidden"]:
-        if self.kind is None:
-            return x
-        normalize = nn.functional.layer_norm if self.kind == "layer" else nn.functional.rms_norm
-        return normalize(x, x.shape[-1:]) * self.weight[..., None, None, :]
-
-
 class SelfAttentionBlock(nn.Module):
-    """Multi-head attention and feed-forward, each added to what went in (a residual connection)."""
+    """The maps of multi-head attention and feed-forward. They are made in this order, on which the weights depend."""
 
     def __init__(self, config: ModelConfig):
         super().__init__()
-        heads_size = config.num_attention_heads * config.attention_head_size
         self.head_shape = (config.num_attention_heads, config.attention_head_size)
-        self.W_Q = Linear(config.hidden_size, heads_size)
-        self.W_K = Linear(config.hidden_size, heads_size)
-        self.W_V = Linear(config.hidden_size, heads_size)
-        self.W_O = Linear(heads_size, config.hidden_size)
-        self.W_in = Linear(config.hidden_size, config.feed_forward_size)
-        self.W_out = Linear(config.feed_forward_size, config.hidden_size)
-        self.attention_norm = Norm(config.norm, config.hidden_size)
-        self.feed_forward_norm = Norm(config.norm, config.hidden_size)
-        self.dropout = nn.Dropout(config.dropout)
+        heads_size = math.prod(self.head_shape)
+        self.W_Q = nn.Linear(config.hidden_size, heads_size, bias=False)
+        self.W_K = nn.Linear(config.hidden_size, heads_size, bias=False)
+        self.W_V = nn.Linear(config.hidden_size, heads_size, bias=False)
+        self.W_O = nn.Linear(heads_size, config.hidden_size, bias=False)
+        self.W_in = nn.Linear(config.hidden_size, config.feed_forward_size, bias=False)
+        self.W_out = nn.Linear(config.feed_forward_size, config.hidden_size, bias=False)
+        self.attention_norm = _NORMS[config.norm](config.hidden_size)
+        self.feed_forward_norm = _NORMS[config.norm](config.hidden_size)
 
-    def split_heads(
-        self, x: Float[Tensor, "*model batch token heads_size"]
-    ) -> Float[Tensor, "*model batch head token head_size"]:
-        return x.unflatten(-1, self.head_shape).transpose(-3, -2)
+    def split_heads(self, x: Float[Tensor, "#batch token heads_size"]) -> Float[Tensor, "#batch head token head_size"]:
+        return x.unflatten(-1, self.head_shape).transpose(1, 2)
 
-    def forward(
-        self,
-        hidden_states: Float[Tensor, "*model #batch token hidden"],
-        multiplicity: Float[Tensor, "batch token"],
-        num_queries: int | None = None,
-        score_factor: Float[Tensor, "batch"] | None = None,
-    ) -> dict[str, Tensor]:
-        """Returns the fields of a `Trace` from `Q` to `transformed_embeddings`."""
-        normed = self.attention_norm(hidden_states)
-        Q = self.split_heads(self.W_Q(normed[..., :num_queries, :]))
-        K = self.split_heads(self.W_K(normed))
-        V = self.split_heads(self.W_V(normed))
-        scores, weights, values = attention(Q, K, V, multiplicity, self.dropout, score_factor)
-        attended = dict(Q=Q, K=K, V=V, attention_scores=scores, attention_weights=weights, attention_values=values)
-        return attended | self.after_attention(hidden_states[..., :num_queries, :], values)
 
-    def after_attention(
-        self,
-        hidden_states: Float[Tensor, "*model #batch query hidden"],
-        attention_values: Float[Tensor, "*model batch head query head_size"],
-    ) -> dict[str, Tensor]:
-        """Returns the fields of a `Trace` from `attention_output` to `transformed_embeddings`."""
-        attention_output = self.W_O(attention_values.transpose(-3, -2).flatten(-2))
-        after_attention = hidden_states + self.dropout(attention_output)
-        activation = nn.functional.gelu(self.W_in(self.feed_forward_norm(after_attention)))
-        feed_forward_output = self.W_out(self.dropout(activation))
-        return dict(
-            attention_output=attention_output,
-            attention_output_hidden_states=after_attention,
-            feed_forward_output=feed_forward_output,
-            transformed_embeddings=after_attention + self.dropout(feed_forward_output),
-        )
+_NORMS = {None: nn.Identity, "layer": partial(nn.LayerNorm, bias=False), "rms": nn.RMSNorm}
 
 
 class Transformer(nn.Module):
@@ -233,7 +173,7 @@ class Transformer(nn.Module):
             vocabulary_size = len(self.tokenizer.vocabulary)
             self.embedding = nn.Embedding(vocabulary_size, config.hidden_size, padding_idx=PAD)
             self.self_attention_block = SelfAttentionBlock(config)
-            self.classifier = Linear(config.hidden_size, 1)
+            self.classifier = nn.Linear(config.hidden_size, 1, bias=False)
             self._initialize()
         self.dropout = nn.Dropout(config.dropout)
 
@@ -262,21 +202,43 @@ class Transformer(nn.Module):
         are (`Tokenizer` checks them); where no letter can be attended to, the logit is not a number. With
         dropout, the copies that one multiplicity stands for are dropped or kept together.
         """
+        block, dropout = self.self_attention_block, self.dropout
         if multiplicity is None:
             multiplicity = torch.ones(token_ids.shape, dtype=self.embedding.weight.dtype)
         if self.config.dropout:
             token_ids = token_ids.expand(multiplicity.shape)
-        score_factor = self._score_factor(token_ids, multiplicity)
-        multiplicity = self._mask(token_ids, multiplicity)
-        embeddings = self.dropout(self.embedding.weight[..., token_ids, :])
-        block = self.self_attention_block(embeddings, multiplicity, num_queries, score_factor)
-        output_logits = self.classifier(block["transformed_embeddings"][..., :1, :])[..., 0, 0]
+        score_factor = self._score_factor(token_ids, multiplicity)  # batch
+        multiplicity = self._mask(token_ids, multiplicity)  # batch token
+        embeddings = dropout(self.embedding(token_ids))  # batch token hidden
+
+        keys_from = block.attention_norm(embeddings)  # batch token hidden
+        queries_from = keys_from[:, :num_queries]  # batch query hidden
+        Q, K, V = (  # batch head token head_size
+            block.split_heads(linear(x))
+            for linear, x in ((block.W_Q, queries_from), (block.W_K, keys_from), (block.W_V, keys_from))
+        )
+        scores, weights, values = attention(Q, K, V, multiplicity, dropout, score_factor)
+        attention_output = block.W_O(values.transpose(1, 2).flatten(2))  # batch query hidden
+        after_attention = embeddings[:, :num_queries] + dropout(attention_output)  # batch query hidden
+
+        activation = nn.functional.gelu(block.W_in(block.feed_forward_norm(after_attention)))  # batch query unit
+        feed_forward_output = block.W_out(dropout(activation))  # batch query hidden
+        transformed = after_attention + dropout(feed_forward_output)  # batch query hidden
         return Trace(
             token_ids=token_ids,
             multiplicity=multiplicity,
             embeddings=embeddings,
-            output_logits=output_logits,
-            **block,
+            Q=Q,
+            K=K,
+            V=V,
+            attention_scores=scores,
+            attention_weights=weights,
+            attention_values=values,
+            attention_output=attention_output,
+            attention_output_hidden_states=after_attention,
+            feed_forward_output=feed_forward_output,
+            transformed_embeddings=transformed,
+            output_logits=self.classifier(transformed[:, 0])[:, 0],  # batch
         )
 
     def with_length_scaling(self, length_scaling: float) -> "Transformer":

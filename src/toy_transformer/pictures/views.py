@@ -9,13 +9,14 @@ from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure, SubFigure
 from torch import Tensor
+from torch.nn.functional import gelu
 
 from toy_transformer.evaluation import is_right
 from toy_transformer.model import Trace, Transformer, from_counts
 from toy_transformer.pictures import maps, plots
 from toy_transformer.proofs.horizon import horizon, shortest_wrong_string
+from toy_transformer.proofs.logit import logit_of
 from toy_transformer.studies.sweeps import SweepRow
-from toy_transformer.task import CLS
 from toy_transformer.training import TrainedModel
 
 MAX_STRINGS = 10
@@ -165,11 +166,8 @@ def draw_value_plane(model: Transformer, strings: Sequence[str] = (), ax: Axes |
     low, high = points.min(axis=0), points.max(axis=0)
     room = 0.15 * (high - low)
     axes = np.linspace(low - room, high + room, 200).T
-    places = torch.tensor(np.stack(np.meshgrid(*axes), axis=-1).reshape(-1, 2), dtype=torch.float32)
-    with torch.no_grad():
-        embedded = model.embedding.weight[CLS].expand(len(places), 1, -1)
-        transformed = model.self_attention_block.after_attention(embedded, places[:, :, None, None])
-        logits = model.classifier(transformed["transformed_embeddings"]).reshape(200, 200)
+    places = np.stack(np.meshgrid(*axes), axis=-1)
+    logits = logit_of(model).of_means(places, lambda z: gelu(torch.from_numpy(z)).numpy())
     marks = {string: _values_of(model, np.array([shares]))[0] for string, shares in _shares(model, strings).items()}
     return maps.plot_value_plane(tuple(axes), logits, edges, marks, _wrong(model, strings), ax)
 

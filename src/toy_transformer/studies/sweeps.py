@@ -20,7 +20,7 @@ class SweepRow(NamedTuple):
     """What a sweep tells about one seed. `validation_loss` is the sum over the validation strings.
 
     `horizon` is the length, of up to a million letters, up to which the model is right about every string. It
-    is None where it was not asked for, for another number of letters than three, and where a logit is too near 0.
+    is None where it was not asked for, for a model with norm, and where a logit is too near 0.
     """
 
     seed: int
