@@ -93,7 +93,7 @@ def bench_one_at_a_time(together: float) -> None:
     test_strings = data.concatenate(next(experiments.TEST_DATA.epochs()))
     total = 0.0
     for experiment in experiments.EXPERIMENTS.values():
-        runs = experiments.train_and_test(experiment.training_data, [(experiment.model, s) for s in experiment.seeds])
+        runs = experiments.train_and_test(experiment.data, [(experiment.model, s) for s in experiment.seeds])
         model = Transformer(experiment.model)
         batches = next(experiment.training_data.epochs())
         epoch = seconds(lambda model=model, batches=batches: train_padded(model, batches))

@@ -105,7 +105,7 @@ def test_pruning_takes_one_head_after_another(models, strings, test_strings, mea
         assert [point.num_heads for point in points] == list(range(16, 0, -1))
         assert (points[0].errors, points[0].horizon) == (0, horizon(model))
         half = without_heads(model, Pruning(silent, points).down_to(8))
-        wrong = evaluation.evaluate(half, test_strings)["wrong_strings"]
+        wrong = evaluation.evaluate(half, test_strings).wrong_strings
         assert points[8] == (8, len(wrong), horizon(half))
         # Half of the heads can go by measure, while no test string is lost, and the horizon gets longer on the way.
         assert (fewest_heads(points) <= 8) == (measure != "random")
@@ -149,7 +149,7 @@ def test_constants_are_taken_by_head_whatever_their_order(models, strings, test_
 def test_where_a_logit_is_nought_nothing_is_proved(test_strings):
     model = build(EXACT)
     errors, length = worth(model, test_strings)
-    assert length == 0 and errors == len(evaluation.evaluate(model, test_strings)["wrong_strings"])
+    assert length == 0 and errors == len(evaluation.evaluate(model, test_strings).wrong_strings)
 
 
 @pytest.mark.parametrize("config", [{"norm": "rms"}, {"attention_head_size": 2}, {"dropout": 0.1}])

@@ -296,7 +296,7 @@ def test_shares_and_their_intervals():
     assert [x for bar in bars for x in bar] == pytest.approx([x for bar in flat for x in bar])
     whiskers = [tuple(line.get_xdata()) for line in ax.lines]
     assert set(whiskers) == set(INTERVALS.values())
-    assert "no errors 92%" in ax.get_label() and "between 85% and 96%" in ax.get_label()
+    assert "no errors 92%" in ax.words and "between 85% and 96%" in ax.words
 
 
 def test_pruning_has_a_column_for_each_order_and_a_line_for_each_model():
@@ -308,4 +308,4 @@ def test_pruning_has_a_column_for_each_order_and_a_line_for_each_model():
         np.testing.assert_array_equal(median.get_ydata(), np.maximum(np.median(points[:, :, what], axis=0), 0.3))
         for line, model in zip(models, points, strict=True):
             np.testing.assert_array_equal(line.get_ydata(), np.maximum(model[:, what], 0.3))
-    assert axes[2].get_label() == "by loss, heads left and median horizon: 3, 40; 2, 50; 1, 1."
+    assert axes[2].words == "by loss, heads left and median horizon: 3, 40; 2, 50; 1, 1."

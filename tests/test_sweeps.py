@@ -20,6 +20,7 @@ from toy_transformer.training import TrainingConfig
 
 SEEDS = range(3, 11)
 FEW_STRINGS = VariableLengthStrings(epoch_size=640)
+FEW_DATA = (FEW_STRINGS, experiments.VALIDATION_DATA, experiments.TEST_DATA)
 FEW = {"training_data": FEW_STRINGS, "training_config": TrainingConfig(max_epochs=6)}
 
 
@@ -70,7 +71,7 @@ class _Deadly(Executor):
 
 def _rows_of_runs(config: ModelConfig, seeds) -> list:
     runs = experiments.train_and_test(
-        FEW_STRINGS, [(config, seed) for seed in seeds], training_config=FEW["training_config"]
+        FEW_DATA, [(config, seed) for seed in seeds], training_config=FEW["training_config"]
     )
     return [
         (r.seed, r.false_positives, r.false_negatives, r.best_epoch, len(r.validation_losses), horizon(r.model))
@@ -106,7 +107,7 @@ def test_a_horizon_for_another_alphabet_but_not_with_norm():
     few = FEW | {"training_data": VariableLengthStrings(task, epoch_size=640)}
     (row,) = sweep(ModelConfig(task), [0], **few)
     (run,) = experiments.train_and_test(
-        few["training_data"], [(ModelConfig(task), 0)], training_config=few["training_config"]
+        (few["training_data"], *FEW_DATA[1:]), [(ModelConfig(task), 0)], training_config=few["training_config"]
     )
     assert row.horizon == horizon(run.model)
     (row,) = sweep(ModelConfig(norm="rms"), [0], **FEW)

@@ -1,3 +1,5 @@
+import math
+
 import pytest
 import torch
 
@@ -177,3 +179,22 @@ def test_epochs_that_were_not_trained(epoch):
     (trained,) = _train(ModelConfig(), [0], max_epochs=1)
     with pytest.raises(ValueError, match="expected a whole number from 0 to 1"):
         trained.model_at(epoch)
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        dict(max_epochs=0),
+        dict(patience=0),
+        dict(first_stop_epoch=True),
+        dict(learning_rate=0.0, final_learning_rate=0.0),
+        dict(learning_rate=math.inf),
+        dict(learning_rate=1e-3),
+        dict(final_learning_rate=-1e-3),
+        dict(weight_decay=-1.0),
+        dict(target_loss=math.nan),
+    ],
+)
+def test_bad_settings_are_refused(bad):
+    with pytest.raises(ValueError, match=f"{[*bad][0]}=.*: expected"):
+        TrainingConfig(**bad)

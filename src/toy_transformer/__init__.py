@@ -10,6 +10,7 @@ _HOME = {
     "Tokenizer": "task",
     "ModelConfig": "model",
     "Transformer": "model",
+    "load": "weights",
     "train": "training",
     "run": "experiments",
     "sweep": "studies.sweeps",

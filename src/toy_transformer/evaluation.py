@@ -1,5 +1,7 @@
 """What a model gets wrong."""
 
+from dataclasses import dataclass
+
 import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
@@ -22,12 +24,29 @@ def is_right(model: Transformer, string: str) -> bool:
     return (logit > 0) == contains_all(string, model.config.task.required)
 
 
-def evaluate(model: Transformer, strings: Batch) -> dict:
-    """Compare a model's answers with the right ones: the last two fields of a `Run`."""
+@dataclass(frozen=True)
+class TestResult:
+    """What a model got wrong.
+
+    `confusion_matrix` is [[true negatives, false positives], [false negatives, true positives]];
+    `wrong_strings` are the wrongly classified strings in short form, sorted.
+    """
+
+    confusion_matrix: list[list[int]]
+    wrong_strings: list[str]
+
+    @property
+    def false_positives(self) -> int:
+        return self.confusion_matrix[0][1]
+
+    @property
+    def false_negatives(self) -> int:
+        return self.confusion_matrix[1][0]
+
+
+def evaluate(model: Transformer, strings: Batch) -> TestResult:
+    """Compare a model's answers with the right ones."""
     predictions = classify(model, strings.counts)
     confusion_matrix = torch.bincount(2 * strings.labels + predictions, minlength=4).reshape(2, 2).tolist()
     wrong = strings.counts[predictions != strings.labels.bool()].tolist()
-    return dict(
-        confusion_matrix=confusion_matrix,
-        wrong_strings=sorted(model.tokenizer.short_form(row) for row in wrong),
-    )
+    return TestResult(confusion_matrix, sorted(map(model.tokenizer.short_form, wrong)))

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from toy_transformer.data import FixedLengthStrings, VariableLengthStrings, concatenate
-from toy_transformer.evaluation import evaluate
+from toy_transformer.evaluation import TestResult, evaluate
 from toy_transformer.model import ModelConfig, Transformer
 from toy_transformer.training import OnEpoch, TrainedModel, TrainingConfig, train
 
@@ -17,7 +17,10 @@ FIXED_LENGTH_TRAINING_DATA = FixedLengthStrings(length=9, batch_size=64, seed=0)
 VALIDATION_DATA = VariableLengthStrings(max_length=50, alpha=0.5, epoch_size=1_000, batch_size=64, seed=0)
 TEST_DATA = VariableLengthStrings(max_length=200, alpha=0.1, epoch_size=10_000, batch_size=256, seed=2)
 
-TrainingData = VariableLengthStrings | FixedLengthStrings
+Strings = VariableLengthStrings | FixedLengthStrings
+
+Data = tuple[Strings, Strings, Strings]
+"""The strings of training, validation and test."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +29,13 @@ class Experiment:
 
     seeds: Sequence[int] = range(8)
     model: ModelConfig = ModelConfig()
-    training_data: TrainingData = TRAINING_DATA
+    training_data: Strings = TRAINING_DATA
+    validation_data: Strings = VALIDATION_DATA
+    test_data: Strings = TEST_DATA
+
+    @property
+    def data(self) -> Data:
+        return self.training_data, self.validation_data, self.test_data
 
 
 _SMALL_OUTPUTS = dict(attention_output_init="output_fan_out", feed_forward_output_init="output_fan_out")
@@ -49,23 +58,8 @@ EXPERIMENTS = {
 
 
 @dataclass(frozen=True)
-class Run(TrainedModel):
-    """A trained model and what it got wrong on the test strings.
-
-    `confusion_matrix` is [[true negatives, false positives], [false negatives, true positives]];
-    `wrong_strings` are the wrongly classified strings in short form, sorted.
-    """
-
-    confusion_matrix: list[list[int]]
-    wrong_strings: list[str]
-
-    @property
-    def false_positives(self) -> int:
-        return self.confusion_matrix[0][1]
-
-    @property
-    def false_negatives(self) -> int:
-        return self.confusion_matrix[1][0]
+class Run(TrainedModel, TestResult):
+    """A trained model and what it got wrong on the test strings."""
 
 
 Initialization = tuple[ModelConfig, int]
@@ -81,7 +75,7 @@ def run(name: str, on_epoch: OnEpoch | None = None, training_config: TrainingCon
         raise ValueError(f"experiment {name!r}: expected one of {', '.join(EXPERIMENTS)}")
     experiment = EXPERIMENTS[name]
     initializations = [(experiment.model, seed) for seed in experiment.seeds]
-    return train_and_test(experiment.training_data, initializations, on_epoch, training_config)
+    return train_and_test(experiment.data, initializations, on_epoch, training_config)
 
 
 def retrain(models: Sequence[Transformer], training_config: TrainingConfig) -> list[TrainedModel]:
@@ -92,17 +86,17 @@ def retrain(models: Sequence[Transformer], training_config: TrainingConfig) -> l
 
 
 def train_and_test(
-    training_data: TrainingData,
+    data: Data,
     initializations: Sequence[Initialization],
     on_epoch: OnEpoch | None = None,
     training_config: TrainingConfig = TrainingConfig(),
 ) -> list[Run]:
+    """Train models of one architecture side by side on strings of their task, and test them; give their runs."""
     models = [Transformer(config, seed) for config, seed in initializations]
-    datasets = (training_data, VALIDATION_DATA, TEST_DATA)
-    training, validation, test = (replace(data, task=models[0].config.task).epochs() for data in datasets)
+    training, validation, test = (replace(strings, task=models[0].config.task).epochs() for strings in data)
     histories = train(models, training, concatenate(next(validation)), training_config, on_epoch)
     test_strings = concatenate(next(test))
-    return [Run(**vars(history), **evaluate(history.model, test_strings)) for history in histories]
+    return [Run(**vars(evaluate(history.model, test_strings)), **vars(history)) for history in histories]
 
 
 def print_losses(seed: int, epoch: int, train_loss: float, validation_loss: float) -> None:

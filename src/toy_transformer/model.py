@@ -7,11 +7,14 @@ n·exp(s) = exp(s + ln n). Multiplicity 0 adds ln 0 = −∞ and is the mask.
 """
 
 import copy
+import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
+from pathlib import Path
 
+import safetensors.torch
 import torch
 from jaxtyping import Float, Int, Num
 from torch import Tensor, nn
@@ -19,6 +22,9 @@ from torch import Tensor, nn
 from toy_transformer.task import CLS, FIRST_LETTER, PAD, Task, Tokenizer
 
 MAX_LENGTH_SCALING = 1_000_000
+
+ABOUT = "toy_transformer"
+"""The key of a file's metadata under which configuration and seed are."""
 
 
 @dataclass(frozen=True)
@@ -246,6 +252,19 @@ class Transformer(nn.Module):
         model = copy.deepcopy(self)
         model.config = replace(self.config, length_scaling=length_scaling)
         return model
+
+    def save(self, path: str | Path) -> None:
+        """Writes the model into a file of the format safetensors, for `weights.load`; raises `OSError` if it cannot.
+
+        Configuration and seed are its metadata. A file that is there already stays whole until the new one is.
+        """
+        about = json.dumps({"config": asdict(self.config), "seed": self.seed})
+        unfinished = Path(f"{path}.unfinished")
+        try:
+            unfinished.write_bytes(safetensors.torch.save(self.state_dict(), {ABOUT: about}))
+            unfinished.replace(path)
+        finally:
+            unfinished.unlink(missing_ok=True)
 
     def _score_factor(
         self, token_ids: Int[Tensor, "#batch token"], multiplicity: Float[Tensor, "batch token"]

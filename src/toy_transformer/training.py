@@ -4,6 +4,7 @@ The weights of all models are stacked, and `torch.func.vmap` makes one forward p
 training step costs about as much for eight models as for one.
 """
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -33,7 +34,8 @@ class TrainingConfig:
     The learning rate falls linearly to `final_learning_rate` over `max_epochs`. From `first_stop_epoch`
     on, training stops when the validation loss is below `target_loss`, or when it has not been the least
     seen since then for `patience` epochs in a row. `weight_decay` is that of AdamW (Loshchilov and Hutter 2019): with
-    each step every number also loses that part, times the learning rate, of itself.
+    each step every number also loses that part, times the learning rate, of itself. Raises `ValueError` for settings
+    that cannot be.
     """
 
     learning_rate: float = 1e-2
@@ -43,6 +45,20 @@ class TrainingConfig:
     first_stop_epoch: int = 5
     target_loss: float = 0.05
     patience: int = 3
+
+    def __post_init__(self):
+        for name in ("max_epochs", "first_stop_epoch", "patience"):
+            number = getattr(self, name)
+            if type(number) is not int or number < 1:
+                raise ValueError(f"{name}={number!r}: expected a whole number of at least 1")
+        for name in ("learning_rate", "final_learning_rate", "weight_decay", "target_loss"):
+            number = getattr(self, name)
+            if not isinstance(number, int | float) or not 0 <= number < math.inf:
+                raise ValueError(f"{name}={number!r}: expected a finite number of at least 0")
+        if not 0 < self.learning_rate >= self.final_learning_rate:
+            expected = "the first above 0, the second not above the first"
+            rates = f"learning_rate={self.learning_rate}, final_learning_rate={self.final_learning_rate}"
+            raise ValueError(f"{rates}: expected {expected}")
 
 
 @dataclass(frozen=True)

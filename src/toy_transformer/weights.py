@@ -1,10 +1,14 @@
-"""A model as numbers by name, and back."""
+"""A model as numbers by name, and back; a model in a file, and back."""
 
+import json
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import torch
+from safetensors import SafetensorError, safe_open
 
-from toy_transformer.model import ModelConfig, Transformer
+from toy_transformer.model import ABOUT, ModelConfig, Transformer
+from toy_transformer.task import Task
 
 
 def build(
@@ -43,3 +47,29 @@ def _read(name: str, numbers: Sequence, like: torch.Tensor) -> torch.Tensor:
     if tensor.shape != like.shape or not tensor.isfinite().all():
         raise ValueError(f"{name}={numbers}: expected finite numbers of shape {tuple(like.shape)}")
     return tensor
+
+
+def load(path: str | Path) -> Transformer:
+    """Read a model that `Transformer.save` has written, ready to be asked.
+
+    A file is data: nothing of it is executed. Raises `OSError` where it cannot be read, and `ValueError` where it
+    is not such a file, or its numbers are not finite or not those that its configuration needs.
+    """
+    try:
+        with safe_open(path, framework="pt") as file:
+            about = json.loads(file.metadata()[ABOUT])
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        task = Task(**about["config"].pop("task"))
+        config, seed = ModelConfig(task, **about["config"]), int(about["seed"])
+        with torch.device("meta"):  # takes no memory, whatever the sizes
+            sizes = {name: weight.shape for name, weight in Transformer(config).state_dict().items()}
+    except (SafetensorError, ValueError, TypeError, KeyError, AttributeError, RuntimeError) as error:
+        raise ValueError(f"{path}: this is no file of a model: {error}") from error
+    if {name: tensor.shape for name, tensor in tensors.items()} != sizes:
+        raise ValueError(f"{path}: expected tensors of these sizes: {sizes}")
+    types = {tensor.dtype for tensor in tensors.values()}
+    if types not in ({torch.float32}, {torch.float64}) or not all(x.isfinite().all() for x in tensors.values()):
+        raise ValueError(f"{path}: expected finite numbers, all float32 or all float64")
+    model = Transformer(config, seed).to(*types)
+    model.load_state_dict(tensors)
+    return model.eval().requires_grad_(False)

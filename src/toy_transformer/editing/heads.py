@@ -174,7 +174,7 @@ def worth(model: Transformer, test_strings: Batch) -> tuple[int, int]:
     """
     length = known_horizon(model) or 0
     is_proved = length >= test_strings.counts.sum(dim=1).max()
-    return 0 if is_proved else len(evaluate(model, test_strings)["wrong_strings"]), length
+    return 0 if is_proved else len(evaluate(model, test_strings).wrong_strings), length
 
 
 def fewest_heads(points: Sequence[CurvePoint], keep_horizon: bool = False) -> int:

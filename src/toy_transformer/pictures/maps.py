@@ -179,8 +179,7 @@ def _beside(shares: np.ndarray, letters: str) -> np.ndarray:
 def _shade(ax: Axes, x: np.ndarray, y: np.ndarray, logits: ArrayLike) -> None:
     logits = np.ma.masked_invalid(logits)
     image = ax.pcolormesh(x, y, logits, cmap=YES_AND_NO, norm=SCALE, shading="nearest", rasterized=True)
-    colorbar = ax.figure.colorbar(image, ax=ax, shrink=0.8, extend="both", label="logit (above 0: yes)")
-    colorbar.ax.set_label("")
+    ax.figure.colorbar(image, ax=ax, shrink=0.8, extend="both", label="logit (above 0: yes)")
     if logits.min() < 0 < logits.max():
         ax.contour(x, y, logits, levels=[0], colors=["black"], linewidths=1.5)
 

@@ -20,7 +20,7 @@ class Picture:
 
     def __init__(self, drawn: Axes | Figure, words: str | None = None):
         figure = drawn.figure if isinstance(drawn, Axes) else drawn
-        self.words = words or " ".join(ax.get_label() for ax in figure.axes if ax.get_label())
+        self.words = words or " ".join(ax.words for ax in figure.axes if hasattr(ax, "words"))
         png = BytesIO()
         with plt.style.context("toy_transformer.pictures.style"):
             figure.savefig(png, format="png")

@@ -1,7 +1,7 @@
 """Pictures of the model's numbers: arrays and strings in, `Axes` out.
 
-Every function takes `ax=None` (then it makes a figure), returns the axes, and writes the picture's
-numbers in words into the axes' label, which is its text alternative. Colour and marker mean the same
+Every function takes `ax=None` (then it makes a figure), returns the axes, and gives them the
+picture's numbers in `words`, its text alternative. Colour and marker mean the same
 everywhere; the palette is that of Okabe and Ito (2008), safe for colour-blind readers.
 """
 
@@ -13,6 +13,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from numpy.typing import ArrayLike
+from scipy.optimize import isotonic_regression
 
 TOKEN_STYLES = {
     "CLS": ("#555555", "D"),
@@ -429,7 +430,7 @@ def _check_two_dimensional(vectors: np.ndarray) -> None:
 
 def describe(ax: Axes, words: str) -> Axes:
     """Give the axes their text alternative."""
-    ax.set_label(words)
+    ax.words = words
     return ax
 
 
@@ -532,16 +533,10 @@ def _gap_for(ax: Axes, labels: Iterable[str]) -> float:
 def _spread(positions: ArrayLike, gap: float) -> np.ndarray:
     """Move positions apart as little as possible (least squares) until none is nearer than `gap`.
 
-    With x the sorted positions and g the gap, x_i − i·g must not decrease: isotonic regression by
-    pooling adjacent violators.
+    With x the sorted positions and g the gap, x_i − i·g must not decrease: isotonic regression.
     """
     positions = np.asarray(positions, dtype=float)
-    order = np.argsort(positions, kind="stable")
-    pools: list[list[float]] = []
-    for i, position in enumerate(positions[order]):
-        pools.append([position - i * gap])
-        while len(pools) > 1 and np.mean(pools[-2]) > np.mean(pools[-1]):
-            pools[-2:] = [pools[-2] + pools[-1]]
+    order, steps = np.argsort(positions, kind="stable"), gap * np.arange(len(positions))
     places = np.empty(len(positions))
-    places[order] = np.concatenate([[np.mean(pool)] * len(pool) for pool in pools]) + gap * np.arange(len(positions))
+    places[order] = isotonic_regression(positions[order] - steps).x + steps
     return places

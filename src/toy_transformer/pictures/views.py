@@ -153,7 +153,7 @@ def draw_horizon(model: Transformer) -> Axes:
     ax = draw_log_ratios(model, [wrong.string] if wrong else [], decades=5)
     right_up_to = f"right about every string up to {wrong.length - 1 if wrong else 10**6:,} letters"
     ax.set_title(right_up_to)
-    return plots.describe(ax, f"The model is {right_up_to}. {ax.get_label()}")
+    return plots.describe(ax, f"The model is {right_up_to}. {ax.words}")
 
 
 def draw_value_plane(model: Transformer, strings: Sequence[str] = (), ax: Axes | None = None) -> Axes:

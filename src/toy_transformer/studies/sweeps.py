@@ -9,7 +9,16 @@ from typing import NamedTuple
 from tqdm.auto import tqdm
 
 from toy_transformer import experiments
-from toy_transformer.experiments import TRAINING_DATA, Initialization, Run, TrainingData, train_and_test
+from toy_transformer.experiments import (
+    TEST_DATA,
+    TRAINING_DATA,
+    VALIDATION_DATA,
+    Data,
+    Initialization,
+    Run,
+    Strings,
+    train_and_test,
+)
 from toy_transformer.model import ModelConfig
 from toy_transformer.proofs.horizon import known_horizon
 from toy_transformer.studies.parallel import each
@@ -44,7 +53,7 @@ def run_all(executor: Executor | None = None) -> dict[str, list[Run]]:
     """
     groups = {}
     for experiment in experiments.EXPERIMENTS.values():
-        group = groups.setdefault((experiment.training_data, experiment.model.architecture), {})
+        group = groups.setdefault((experiment.data, experiment.model.architecture), {})
         group.update(dict.fromkeys((experiment.model, seed) for seed in experiment.seeds))
     tasks = {
         f"training of {architecture} on {data}": (data, list(group)) for (data, architecture), group in groups.items()
@@ -56,7 +65,7 @@ def run_all(executor: Executor | None = None) -> dict[str, list[Run]]:
             found |= {(data, *which): run for which, run in zip(initializations, pickle.loads(runs), strict=True)}
             progress.update(len(initializations))
     return {
-        name: [found[experiment.training_data, experiment.model, seed] for seed in experiment.seeds]
+        name: [found[experiment.data, experiment.model, seed] for seed in experiment.seeds]
         for name, experiment in experiments.EXPERIMENTS.items()
     }
 
@@ -69,9 +78,11 @@ def sweep(
     config: ModelConfig,
     seeds: Sequence[int],
     executor: Executor | None = None,
-    training_data: TrainingData = TRAINING_DATA,
+    training_data: Strings = TRAINING_DATA,
     training_config: TrainingConfig = TrainingConfig(),
     horizons: bool = True,
+    validation_data: Strings = VALIDATION_DATA,
+    test_data: Strings = TEST_DATA,
 ) -> list[SweepRow]:
     """Train and test one model for each of many seeds; give one row for each, in their order.
 
@@ -79,16 +90,19 @@ def sweep(
     a tenth to a sixth of the time, that column is None. Raises `ValueError` for no seeds or a seed twice, and
     `RuntimeError`, which names the seeds, where their training fails.
     """
-    return sweep_each({"models": config}, seeds, executor, training_data, training_config, horizons)["models"]
+    settings = training_data, training_config, horizons, validation_data, test_data
+    return sweep_each({"models": config}, seeds, executor, *settings)["models"]
 
 
 def sweep_each(
     configs: Mapping[str, ModelConfig],
     seeds: Sequence[int],
     executor: Executor | None = None,
-    training_data: TrainingData = TRAINING_DATA,
+    training_data: Strings = TRAINING_DATA,
     training_config: TrainingConfig = TrainingConfig(),
     horizons: bool = True,
+    validation_data: Strings = VALIDATION_DATA,
+    test_data: Strings = TEST_DATA,
 ) -> dict[str, list[SweepRow]]:
     """Sweep several configurations, as `sweep` does each; models of one architecture are trained side by side."""
     if not seeds or len(set(seeds)) < len(seeds):
@@ -96,9 +110,10 @@ def sweep_each(
     groups = {}
     for name, config in configs.items():
         groups.setdefault(config.architecture, []).extend((name, seed) for seed in seeds)
+    data = training_data, validation_data, test_data
     chunks = {_describe(chunk): chunk for group in groups.values() for chunk in _chunks(group)}
     tasks = {
-        label: (training_data, [(configs[name], seed) for name, seed in chunk], training_config, horizons)
+        label: (data, [(configs[name], seed) for name, seed in chunk], training_config, horizons)
         for label, chunk in chunks.items()
     }
     rows = {name: {} for name in configs}
@@ -138,19 +153,19 @@ def outcomes(rows: Sequence[SweepRow]) -> dict[str, int]:
     }
 
 
-def _pickled_runs(training_data: TrainingData, initializations: Sequence[Initialization]) -> bytes:
+def _pickled_runs(data: Data, initializations: Sequence[Initialization]) -> bytes:
     """Bytes, for torch would open a file for each of thousands of tensors on their way from process to process."""
-    return pickle.dumps(train_and_test(training_data, initializations))
+    return pickle.dumps(train_and_test(data, initializations))
 
 
 def _sweep_rows(
-    training_data: TrainingData,
+    data: Data,
     initializations: Sequence[Initialization],
     training_config: TrainingConfig,
     horizons: bool,
 ) -> list[SweepRow]:
     rows = []
-    for run in train_and_test(training_data, initializations, training_config=training_config):
+    for run in train_and_test(data, initializations, training_config=training_config):
         epochs, least_loss = len(run.validation_losses), min(run.validation_losses)
         errors = run.false_positives, run.false_negatives
         length = known_horizon(run.model) if horizons else None
