@@ -158,8 +158,8 @@ def warm_up() -> Path:
     return folder / "runs.pickle"
 
 
-def run(mutants: list[Mutant], slots: list[Slot], deadline: float) -> Iterator[tuple[Mutant, bool]]:
-    """Give each mutant, as it gets done, and whether it was noticed; not those that the time box leaves out."""
+def run(mutants: list[Mutant], slots: list[Slot], deadline: float = math.inf) -> Iterator[tuple[Slot, bool]]:
+    """Give the slot of each mutant, as it gets done, and whether it was noticed; not those beyond the deadline."""
     waiting = iter(mutants)
     while True:
         for slot in slots:
@@ -170,21 +170,21 @@ def run(mutants: list[Mutant], slots: list[Slot], deadline: float) -> Iterator[t
         time.sleep(0.02)
         for slot in slots:
             if slot.pid and (noticed := slot.poll()) is not None:
-                yield slot.mutant, noticed
+                yield slot, noticed
 
 
-def try_sound_modules(slot: Slot, modules: list[str]) -> dict[str, float]:
-    """Make sure that the tests pass where nothing is spoilt; give the seconds that a mutant may take."""
+def try_sound_modules(slots: list[Slot], modules: list[str]) -> None:
+    """Make sure that the tests pass where nothing is spoilt, and see how many seconds a mutant may take."""
+    sound = [Mutant(module, (ROOT / PACKAGE / f"{module}.py").read_text(), "nothing") for module in modules]
     seconds = {}
-    for module in modules:
-        slot.start(Mutant(module, (ROOT / PACKAGE / f"{module}.py").read_text(), "nothing"))
-        while (noticed := slot.poll()) is None:
-            time.sleep(0.02)
+    for slot, noticed in run(sound, slots):
         if noticed:
-            sys.exit(f"the tests of {module} fail as it is: {(slot.folder / 'log').read_text()}")
-        seconds[module] = PATIENCE * (time.monotonic() - slot.began)
-        print(f"{module:16} is tested in {seconds[module] / PATIENCE:.0f} s")
-    return seconds
+            sys.exit(f"the tests of {slot.mutant.module} fail as it is: {(slot.folder / 'log').read_text()}")
+        took = time.monotonic() - slot.began
+        seconds[slot.mutant.module] = PATIENCE * took
+        print(f"{slot.mutant.module:20} is tested in {took:.0f} s")
+    for slot in slots:
+        slot.seconds = seconds
 
 
 def main() -> None:
@@ -196,19 +196,18 @@ def main() -> None:
     random.Random(0).shuffle(mutants)
     runs = warm_up()
     slots = [Slot(runs.parent / str(i), runs) for i in range(PARALLEL)]
-    seconds = try_sound_modules(slots[0], arguments.modules)
-    for slot in slots:
-        slot.seconds = seconds
+    try_sound_modules(slots, arguments.modules)
     deadline = time.monotonic() + 60 * arguments.minutes
     counts = {module: Counter() for module in arguments.modules}
-    for mutant, noticed in tqdm(run(mutants, slots, deadline), total=len(mutants), unit="mutant"):
+    for slot, noticed in tqdm(run(mutants, slots, deadline), total=len(mutants), unit="mutant"):
+        mutant = slot.mutant
         known = not noticed and mutant.change in EQUIVALENT.get(mutant.module, {})
         counts[mutant.module]["noticed" if noticed else "equivalent" if known else "survived"] += 1
         if not noticed and not known:
             tqdm.write(f"survived: {mutant.module}: {mutant.change}", file=sys.stdout)
     shutil.rmtree(runs.parent)
     for module, count in counts.items():
-        print(f"{module:16}", *(f"{count[what]:5} {what}" for what in ("noticed", "equivalent", "survived")))
+        print(f"{module:20}", *(f"{count[what]:5} {what}" for what in ("noticed", "equivalent", "survived")))
     total = sum(counts.values(), Counter())
     decided = total["noticed"] + total["survived"]
     print(f"{total['noticed'] / decided:.1%} of {decided:,} noticed, out of {len(mutants):,} mutants")

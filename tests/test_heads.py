@@ -12,6 +12,7 @@ from toy_transformer.editing.heads import (
     CurvePoint,
     Pruning,
     ablation_importance,
+    errors_and_horizon,
     fewest_heads,
     gradient_importance,
     horizon_importance,
@@ -20,7 +21,6 @@ from toy_transformer.editing.heads import (
     prune_each,
     random_importance,
     results_of,
-    worth,
 )
 from toy_transformer.editing.reduction import without_heads
 from toy_transformer.model import ModelConfig, Transformer, from_counts
@@ -148,7 +148,7 @@ def test_constants_are_taken_by_head_whatever_their_order(models, strings, test_
 
 def test_where_a_logit_is_nought_nothing_is_proved(test_strings):
     model = build(EXACT)
-    errors, length = worth(model, test_strings)
+    errors, length = errors_and_horizon(model, test_strings)
     assert length == 0 and errors == len(evaluation.evaluate(model, test_strings).wrong_strings)
 
 

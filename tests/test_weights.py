@@ -9,7 +9,7 @@ import safetensors.torch
 import torch
 
 from toy_transformer import load
-from toy_transformer.model import ABOUT, ModelConfig, Transformer
+from toy_transformer.model import METADATA_KEY, ModelConfig, Transformer
 from toy_transformer.task import Task
 
 CONFIGS = [
@@ -49,9 +49,9 @@ def test_what_was_there_stays_whole(tmp_path, monkeypatch):
 def _write(path, change_about=lambda about: about, change_tensors=lambda tensors: tensors):
     Transformer().save(path)
     with safetensors.safe_open(path, framework="pt") as file:
-        about = json.loads(file.metadata()[ABOUT])
+        about = json.loads(file.metadata()[METADATA_KEY])
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    path.write_bytes(safetensors.torch.save(change_tensors(tensors), {ABOUT: json.dumps(change_about(about))}))
+    path.write_bytes(safetensors.torch.save(change_tensors(tensors), {METADATA_KEY: json.dumps(change_about(about))}))
 
 
 @pytest.mark.parametrize(

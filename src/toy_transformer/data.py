@@ -173,7 +173,7 @@ class FixedLengthStrings:
         generator = torch.Generator().manual_seed(self.seed)
         places = DataLoader(range(len(labels)), self.batch_size, shuffle=True, generator=generator)
         while True:
-            yield tuple(Batch(counts[some], labels[some]) for some in places)
+            yield tuple(Batch(counts[indices], labels[indices]) for indices in places)
 
 
 def concatenate(batches: Sequence[Batch]) -> Batch:

@@ -23,7 +23,7 @@ from toy_transformer.task import CLS, FIRST_LETTER, PAD, Task, Tokenizer
 
 MAX_LENGTH_SCALING = 1_000_000
 
-ABOUT = "toy_transformer"
+METADATA_KEY = "toy_transformer"
 """The key of a file's metadata under which configuration and seed are."""
 
 
@@ -258,10 +258,10 @@ class Transformer(nn.Module):
 
         Configuration and seed are its metadata. A file that is there already stays whole until the new one is.
         """
-        about = json.dumps({"config": asdict(self.config), "seed": self.seed})
+        described = json.dumps({"config": asdict(self.config), "seed": self.seed})
         unfinished = Path(f"{path}.unfinished")
         try:
-            unfinished.write_bytes(safetensors.torch.save(self.state_dict(), {ABOUT: about}))
+            unfinished.write_bytes(safetensors.torch.save(self.state_dict(), {METADATA_KEY: described}))
             unfinished.replace(path)
         finally:
             unfinished.unlink(missing_ok=True)

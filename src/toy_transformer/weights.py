@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 from safetensors import SafetensorError, safe_open
 
-from toy_transformer.model import ABOUT, ModelConfig, Transformer
+from toy_transformer.model import METADATA_KEY, ModelConfig, Transformer
 from toy_transformer.task import Task
 
 
@@ -57,10 +57,10 @@ def load(path: str | Path) -> Transformer:
     """
     try:
         with safe_open(path, framework="pt") as file:
-            about = json.loads(file.metadata()[ABOUT])
+            described = json.loads(file.metadata()[METADATA_KEY])
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        task = Task(**about["config"].pop("task"))
-        config, seed = ModelConfig(task, **about["config"]), int(about["seed"])
+        task = Task(**described["config"].pop("task"))
+        config, seed = ModelConfig(task, **described["config"]), int(described["seed"])
         with torch.device("meta"):  # takes no memory, whatever the sizes
             sizes = {name: weight.shape for name, weight in Transformer(config).state_dict().items()}
     except (SafetensorError, ValueError, TypeError, KeyError, AttributeError, RuntimeError) as error:

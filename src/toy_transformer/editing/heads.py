@@ -19,7 +19,7 @@ from toy_transformer.editing.reduction import reducible_logit, without_heads
 from toy_transformer.evaluation import evaluate
 from toy_transformer.model import Transformer, from_counts
 from toy_transformer.proofs.horizon import known_horizon
-from toy_transformer.studies.parallel import each
+from toy_transformer.studies.parallel import completed
 from toy_transformer.training import one_thread
 
 Constants = Mapping[int, float]
@@ -140,13 +140,15 @@ def prune(
     constants = mean_results(model, strings) if constants is None else dict(sorted(constants.items()))
     if [*constants] != [*range(model.config.num_attention_heads)]:
         raise ValueError(f"constants for the heads {[*constants]}: expected one for each head of the model")
-    silent, points = {}, [CurvePoint(len(constants), *worth(without_heads(model, {}), test_strings))]
-    while len(silent) < len(constants) - 1:
+    silent, points = {}, []
+    while True:
+        left = errors_and_horizon(without_heads(model, silent), test_strings)
+        points.append(CurvePoint(len(constants) - len(silent), *left))
+        if len(silent) >= len(constants) - 1:
+            return Pruning(silent, points)
         measured = importance(model, strings, constants, [*silent])
         least = min((head for head in constants if head not in silent), key=lambda head: measured[head].item())
         silent[least] = constants[least]
-        points.append(CurvePoint(len(constants) - len(silent), *worth(without_heads(model, silent), test_strings)))
-    return Pruning(silent, points)
 
 
 def prune_each(
@@ -162,12 +164,12 @@ def prune_each(
         for i, model in enumerate(models)
         for name, importance in measures.items()
     }
-    done = dict(tqdm(each(prune, tasks, executor), total=len(tasks), unit="pruning"))
+    done = dict(tqdm(completed(prune, tasks, executor), total=len(tasks), unit="pruning"))
     return {name: [done[f"pruning of model {i} by {name}"] for i in range(len(models))] for name in measures}
 
 
 @one_thread()
-def worth(model: Transformer, test_strings: Batch) -> tuple[int, int]:
+def errors_and_horizon(model: Transformer, test_strings: Batch) -> tuple[int, int]:
     """Give the errors on the test strings, and the horizon, 0 if none is known.
 
     A horizon as long as the longest test string proves that there are no errors.

@@ -50,8 +50,8 @@ class _WithStill(WithPicture):
 
     @property
     def picture(self) -> Picture:
-        some = next(iter(self.explorers.values()))
-        panels = [view for view in some.views if view in pictures_of.PANELS]
+        first = next(iter(self.explorers.values()))
+        panels = [view for view in first.views if view in pictures_of.PANELS]
         models = {name: (explorer.model, explorer.strings) for name, explorer in self.explorers.items()}
         with plt.style.context("toy_transformer.pictures.style"):
             figure = pictures_of.draw_panels(models, panels or ["map"])
@@ -150,14 +150,14 @@ class Explorer(_WithStill, anywidget.AnyWidget):
         self.send({"question": question["question"], "horizon": horizon})
 
     def _find_horizon(self, change: object = None) -> None:
-        about = {"weights": self.weights, "length_scaling": self.length_scaling}
-        self.horizon = self._horizon_of(**about) | about
+        state = {"weights": self.weights, "length_scaling": self.length_scaling}
+        self.horizon = self._horizon_of(**state) | state
 
     def _horizon_of(self, weights: Mapping[str, Sequence], length_scaling: float) -> dict:
         """Find the horizon, once for weights that the page asks about and then keeps."""
-        about = json.dumps([weights, length_scaling])
-        if about != self._found[0]:
-            self._found = about, find_horizon(self._build(weights, length_scaling))
+        state = json.dumps([weights, length_scaling])
+        if state != self._found[0]:
+            self._found = state, find_horizon(self._build(weights, length_scaling))
         return self._found[1]
 
     def _go_to_epoch(self, change: traitlets.Bunch) -> None:

@@ -52,7 +52,7 @@ def log_ratio_grid(
     b, c = np.meshgrid(ratios, ratios)
     counts = np.stack([np.ones_like(b), b, c], axis=-1)
     without_c = np.stack([np.ones_like(ratios), ratios], axis=-1)
-    counts, without_c = (some / some.min(axis=-1, keepdims=True) for some in (counts, without_c))
+    counts, without_c = (array / array.min(axis=-1, keepdims=True) for array in (counts, without_c))
     return ratios, counts, np.pad(without_c, ((0, 0), (0, 1)))
 
 
@@ -201,5 +201,5 @@ def _share_of_yes(logits: ArrayLike) -> str:
 
 
 def _tell(marks: Collection[str], wrong: Collection[str]) -> str:
-    told = [f"{string} is {'wrong' if string in wrong else 'right'}" for string in marks]
-    return f"Marked: {', '.join(told)}." if told else ""
+    verdicts = [f"{string} is {'wrong' if string in wrong else 'right'}" for string in marks]
+    return f"Marked: {', '.join(verdicts)}." if verdicts else ""

@@ -273,9 +273,9 @@ def plot_horizons(horizons: Mapping[str, ArrayLike], perfect: Mapping[str, Array
         lengths, filled = np.asarray(lengths), np.asarray(perfect[kind], dtype=bool)
         # Neighbours in length lie at different heights.
         heights = row + 0.28 * ((np.argsort(np.argsort(lengths, kind="stable")) * 0.618) % 1 - 0.5) * 2
-        for some, color in [(filled, INK), (~filled, "white")]:
+        for chosen, color in [(filled, INK), (~filled, "white")]:
             style = dict(color=color, markeredgecolor=INK, markersize=5)
-            ax.plot(_on_log_axis(lengths[some]), heights[some], "o", **style)
+            ax.plot(_on_log_axis(lengths[chosen]), heights[chosen], "o", **style)
         median = np.median(lengths)
         ax.plot([_on_log_axis(median)] * 2, [row - 0.4, row + 0.4], color=HEAD_COLORS[0], linewidth=3)
         words.append(f"{kind}: median {median:,.0f}, from {lengths.min():,} to {lengths.max():,}")
@@ -326,8 +326,8 @@ def plot_pruning(curves: Mapping[str, ArrayLike], axes: Sequence[Axes] | None = 
             ax.plot(points[0, :, 0], _on_log_axis(medians), "o-", color=INK, markersize=3)
             if column == 0:
                 ax.set(ylabel=f"{what} (letters)" if what == "horizon" else what)
-            told = "; ".join(f"{n}, {median:,.0f}" for n, median in zip(points[0, :, 0], medians, strict=True))
-            describe(ax, f"{order}, heads left and median {what}: {told}.")
+            listed = "; ".join(f"{n}, {median:,.0f}" for n, median in zip(points[0, :, 0], medians, strict=True))
+            describe(ax, f"{order}, heads left and median {what}: {listed}.")
         axes[column].set(title=order)
         heads = points[0, :, 0]
         ticks = [n for n in heads if n % 4 == 0 or n in (heads.max(), 1)]

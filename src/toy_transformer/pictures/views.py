@@ -63,10 +63,10 @@ def draw_embeddings_in_space(model: Transformer, azimuth: float = -60) -> Axes:
 def draw_magnitudes(models: Mapping[str, Sequence[Transformer]]) -> Axes:
     """Draw the mean magnitude of the numbers of each weight matrix, for kinds of models; PAD's zeros are left out."""
     magnitudes = {}
-    for kind, some in models.items():
+    for kind, group in models.items():
         magnitudes[kind] = {}
-        for name, _ in some[0].named_parameters():
-            numbers = torch.stack([model.get_parameter(name) for model in some])
+        for name, _ in group[0].named_parameters():
+            numbers = torch.stack([model.get_parameter(name) for model in group])
             matrix = name.removesuffix(".weight").split(".")[-1]
             magnitudes[kind][matrix] = numbers[numbers != 0].abs().mean().item()
     return plots.plot_magnitudes(magnitudes)
@@ -143,7 +143,7 @@ def draw_log_ratios(model: Transformer, strings: Sequence[str] = (), decades: in
     Where the length matters as well, the logits are those of the shortest strings.
     """
     ratios, counts, without_c = maps.log_ratio_grid(decades)
-    logits, marks = (_logits_of(model, some) for some in (counts, without_c)), _shares(model, strings)
+    logits, marks = (_logits_of(model, array) for array in (counts, without_c)), _shares(model, strings)
     return maps.plot_log_ratios(ratios, counts.sum(axis=-1), *logits, marks, _wrong(model, strings), ax)
 
 
@@ -231,7 +231,7 @@ def _edge(letters: str, steps: np.ndarray) -> np.ndarray:
 
 def _shares(model: Transformer, strings: Sequence[str]) -> dict[str, np.ndarray]:
     counts = {string: np.array(model.tokenizer.counts(string)) for string in strings}
-    return {string: some / some.sum() for string, some in counts.items()}
+    return {string: row / row.sum() for string, row in counts.items()}
 
 
 def _wrong(model: Transformer, strings: Sequence[str]) -> set[str]:

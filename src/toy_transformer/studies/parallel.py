@@ -16,7 +16,7 @@ def process_pool(workers: int = 2) -> ProcessPoolExecutor:
     )
 
 
-def each(
+def completed(
     work: Callable[..., Any], tasks: dict[str, tuple], executor: Executor | None = None
 ) -> Iterator[tuple[str, Any]]:
     """Give the name of each task and what `work` makes of its arguments, as it gets done.

@@ -21,7 +21,7 @@ from toy_transformer.experiments import (
 )
 from toy_transformer.model import ModelConfig
 from toy_transformer.proofs.horizon import known_horizon
-from toy_transformer.studies.parallel import each
+from toy_transformer.studies.parallel import completed
 from toy_transformer.training import TrainingConfig
 
 
@@ -60,7 +60,7 @@ def run_all(executor: Executor | None = None) -> dict[str, list[Run]]:
     }
     found = {}
     with tqdm(total=sum(map(len, groups.values())), unit="model") as progress:
-        for label, runs in each(_pickled_runs, tasks, executor):
+        for label, runs in completed(_pickled_runs, tasks, executor):
             data, initializations = tasks[label]
             found |= {(data, *which): run for which, run in zip(initializations, pickle.loads(runs), strict=True)}
             progress.update(len(initializations))
@@ -86,7 +86,7 @@ def sweep(
 ) -> list[SweepRow]:
     """Train and test one model for each of many seeds; give one row for each, in their order.
 
-    The work is done in this process, or by an executor, as `parallel.each` says. Without `horizons`, which take
+    The work is done in this process, or by an executor, as `parallel.completed` says. Without `horizons`, which take
     a tenth to a sixth of the time, that column is None. Raises `ValueError` for no seeds or a seed twice, and
     `RuntimeError`, which names the seeds, where their training fails.
     """
@@ -118,7 +118,7 @@ def sweep_each(
     }
     rows = {name: {} for name in configs}
     with tqdm(total=len(seeds) * len(configs), unit="seed") as progress:
-        for label, done in each(_sweep_rows, tasks, executor):
+        for label, done in completed(_sweep_rows, tasks, executor):
             for (name, seed), row in zip(chunks[label], done, strict=True):
                 rows[name][seed] = row
             progress.update(len(done))
@@ -135,7 +135,7 @@ def _describe(chunk: list[tuple[str, int]]) -> str:
     seeds = {}
     for name, seed in chunk:
         seeds.setdefault(name, []).append(seed)
-    return "training of " + " and ".join(f"{name}, seeds {some}" for name, some in seeds.items())
+    return "training of " + " and ".join(f"{name}, seeds {numbers}" for name, numbers in seeds.items())
 
 
 def outcomes(rows: Sequence[SweepRow]) -> dict[str, int]:
