@@ -65,8 +65,11 @@ def open_page(browser, tmp_path):
             viewport = dict(width=width, height=900)
             page = stack.enter_context(_opened(browser, viewport=viewport, color_scheme=scheme))
             if clock:
-                page.clock.install()
-            return _load(page, path)
+                page.clock.install(time=0)
+            _load(page, path)
+            if clock:  # until it is told to pause, it goes on by itself as well
+                page.clock.pause_at(3600)
+            return page
 
         yield open_it
 
