@@ -86,3 +86,8 @@ def _check_test_results(run):
                 wrong.append(string)
     assert run.confusion_matrix == table
     assert run.wrong_strings == sorted(wrong)
+
+
+def test_the_defaults_of_strings_are_those_of_the_experiments():
+    assert VariableLengthStrings() == experiments.TRAINING_DATA
+    assert FixedLengthStrings() == experiments.FIXED_LENGTH_TRAINING_DATA

@@ -12,7 +12,7 @@ from toy_transformer import experiments
 from toy_transformer.data import VariableLengthStrings, concatenate
 from toy_transformer.editing.hand_written import EXACT
 from toy_transformer.model import ModelConfig, Transformer, from_counts
-from toy_transformer.proofs.bounds import Bounds
+from toy_transformer.proofs.bounds import Bounds, _linear
 from toy_transformer.proofs.certificate import RADIUS_OF_MINIMUM, enclose_logit
 from toy_transformer.proofs.horizon import Undecidable, horizon, known_horizon, shortest_wrong_string
 from toy_transformer.proofs.logit import GELU_MINIMUM
@@ -134,6 +134,19 @@ def test_bounds_hold_every_string_of_a_box(config):
             assert least - 1e-9 <= logit <= greatest + 1e-9
         if low == high:
             assert greatest - least < 1e-9
+
+
+def test_linear_bounds_are_those_at_the_corners():
+    """As tight as can be: the extremes over a box of what is linear."""
+    generator = np.random.default_rng(0)
+    matrix, ends = generator.normal(size=(3, 4)), np.sort(generator.normal(size=(2, 5, 4)), axis=0)
+    corners = [_linear_at(matrix, ends, corner) for corner in product((0, 1), repeat=4)]
+    for found, expected in zip(_linear(matrix, *ends), (np.min(corners, axis=0), np.max(corners, axis=0)), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
+
+
+def _linear_at(matrix: np.ndarray, ends: np.ndarray, corner: tuple[int, ...]) -> np.ndarray:
+    return np.stack([ends[end, :, i] for i, end in enumerate(corner)], axis=1) @ matrix.T
 
 
 def test_the_same_proportions_have_the_same_logit(trained):
