@@ -109,9 +109,9 @@ def test_the_training_strings_of_fixed_length_are_308_batches():
 
 
 def test_several_letters_that_are_not_required():
-    """They share the places that are left over, evenly."""
+    """They share the places that are left over evenly; 0.01 is three standard deviations of some 24,000 draws."""
     batches = next(VariableLengthStrings(Task("abcde", "b"), max_length=12, epoch_size=6400).epochs())
     counts = torch.cat([batch.counts for batch in batches])
     assert counts.sum(dim=1).min() == 1 and counts.sum(dim=1).max() == 12
     others = counts[:, [0, 2, 3, 4]].double().sum(dim=0)
-    torch.testing.assert_close(others / others.sum(), torch.full((4,), 0.25).double(), rtol=0, atol=0.02)
+    torch.testing.assert_close(others / others.sum(), torch.full((4,), 0.25).double(), rtol=0, atol=0.01)
