@@ -34,9 +34,9 @@ def squeeze(model: Transformer, hidden_size: int) -> Transformer:
     the tokens need more dimensions to have their scores and values.
     """
     logit = _relative(reducible_logit(model))
-    left, singular, right = np.linalg.svd(reading_matrix(model), full_matrices=False)
-    singular[hidden_size:] = 0
     farthest = np.array([1, *_reach(logit)])
+    left, singular, right = np.linalg.svd(_matrix(logit) * farthest, full_matrices=False)
+    singular[hidden_size:] = 0
     matrix = left * singular @ right / np.where(farthest > 0, farthest, 1)
     return _build(_with_matrix(logit, matrix), model, hidden_size)
 
@@ -52,7 +52,7 @@ def reading_matrix(model: Transformer) -> Float[np.ndarray, "reader start_and_he
 
 
 def reducible_logit(model: Transformer) -> Logit:
-    """Raises `ValueError` for a model with norm, with heads of more than one number, or with dropout."""
+    """Give the logit; raises `ValueError` for a model with norm, heads of more than one number, or dropout."""
     config = model.config
     if config.norm is not None or config.attention_head_size != 1 or config.dropout:
         raise ValueError(f"{config}: only models without norm and dropout, with heads of size 1, can be made smaller")
