@@ -56,17 +56,20 @@ def cluster():
 
 
 class _Deadly(Executor):
-    """Hands work on to another executor, and kills one of its workers when the first piece is done."""
+    """Hands work on to another executor, and kills one of its workers when any piece is done."""
 
     def __init__(self, executor: Executor):
-        self.executor, self.pid, self.submitted = executor, executor.submit(os.getpid).result(), 0
+        self.executor, self.pid, self.alive = executor, executor.submit(os.getpid).result(), True
 
     def submit(self, function, /, *args, **kwargs) -> Future:
         future = self.executor.submit(function, *args, **kwargs)
-        self.submitted += 1
-        if self.submitted == 1:
-            future.add_done_callback(lambda done: os.kill(self.pid, signal.SIGKILL))
+        future.add_done_callback(self.kill)
         return future
+
+    def kill(self, _) -> None:
+        if self.alive:
+            self.alive = False
+            os.kill(self.pid, signal.SIGKILL)
 
 
 def _rows_of_runs(config: ModelConfig, seeds) -> list:
