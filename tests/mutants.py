@@ -7,6 +7,7 @@ always the same one. Survivors are printed; those of `mutants.toml` change nothi
 """
 
 import argparse
+import json
 import math
 import os
 import random
@@ -92,6 +93,27 @@ def _change(before: str, after: str) -> str:
     return f"{old.strip()} → {new.strip()}"
 
 
+class QuickFirst:
+    """A plugin of pytest: the tests that took less than half a second when they ran before come first."""
+
+    def __init__(self, path: Path):
+        self.path, self.seconds = path, Counter(json.loads(path.read_text()) if path.exists() else {})
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, items):
+        files = list(dict.fromkeys(item.path for item in items))
+        seconds = [self.seconds[item.nodeid] for item in items]
+        places = {item: (took > 0.5, files.index(item.path), took) for item, took in zip(items, seconds, strict=True)}
+        items.sort(key=places.get)
+
+    def pytest_runtest_logreport(self, report):
+        self.seconds[report.nodeid] += report.duration
+
+    def pytest_sessionfinish(self):
+        if not self.path.exists():
+            self.path.write_text(json.dumps(self.seconds))
+
+
 class Slot:
     """A copy of the project in which one mutant after another is tested."""
 
@@ -124,7 +146,8 @@ class Slot:
         os.environ["TOY_TRANSFORMER_TESTS"] = str(self.elsewhere)
         files = [f"tests/test_{name}.py" for name in TESTS[self.mutant.module]]
         loaded_before = "ignore::pytest.PytestAssertRewriteWarning"
-        return pytest.main(["--exitfirst", "--quiet", "--tb=line", "-W", loaded_before, *files])
+        quick_first = QuickFirst(self.runs.with_name(f"{self.mutant.module.replace('/', '.')}.json"))
+        return pytest.main(["--exitfirst", "--quiet", "--tb=line", "-W", loaded_before, *files], plugins=[quick_first])
 
     def poll(self) -> bool | None:
         """Say whether the mutant was noticed; None while that is not known."""
