@@ -3,9 +3,9 @@ import dataclasses
 import pytest
 
 from toy_transformer import experiments
-from toy_transformer.data import FixedLengthStrings, VariableLengthStrings
+from toy_transformer.data import FixedLengthStrings, VariableLengthStrings, from_counts
 from toy_transformer.experiments import Experiment
-from toy_transformer.model import ModelConfig, from_counts
+from toy_transformer.model import ModelConfig
 from toy_transformer.studies import sweeps
 from toy_transformer.task import Task, contains_all
 from toy_transformer.training import train

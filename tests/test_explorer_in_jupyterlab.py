@@ -134,7 +134,7 @@ def expected_quantities(found: dict) -> dict[str, list[float]]:
         expected[f"logit {string}"] = [trace.output_logits[i]]
         expected[f"path {string}"] = trace.cls_path[i].flatten().tolist()
         for head in (0, 1):
-            expected[f"result {head} {string}"] = [trace.attention_values[i, head, 0, 0]]
+            expected[f"result {head} {string}"] = [trace.means[i, head, 0, 0]]
     for head in (0, 1):
         expected[f"query {head}"] = [letters.Q[0, head, 0, 0]]
         for position, letter in enumerate("abc", start=1):

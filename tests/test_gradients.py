@@ -5,8 +5,8 @@ import torch
 from torch.func import functional_call, stack_module_state, vmap
 
 from toy_transformer._gradients import differentiate, is_written_out
-from toy_transformer.data import Batch, VariableLengthStrings
-from toy_transformer.model import ModelConfig, Transformer, from_counts
+from toy_transformer.data import Batch, VariableLengthStrings, from_counts
+from toy_transformer.model import ModelConfig, Transformer
 from toy_transformer.task import Task
 
 CONFIGS = [

@@ -84,7 +84,7 @@ def test_blending_maps_with_the_identity(walkthrough):
         assert torch.equal(getattr(half, name).weight, getattr(block, name).weight)
 
 
-@pytest.mark.parametrize("name", ["W_X", "head_shape", "attention_norm"])
+@pytest.mark.parametrize("name", ["W_X", "training", "attention_norm"])
 def test_what_is_no_square_map(name):
     with pytest.raises(ValueError, match=f"{name}: expected the name of a square map"):
         blend_with_identity(Transformer(ModelConfig(norm="rms")), **{name: 0.5})

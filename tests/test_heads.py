@@ -5,7 +5,7 @@ import torch
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 from toy_transformer import evaluation, experiments
-from toy_transformer.data import Batch, concatenate
+from toy_transformer.data import Batch, concatenate, from_counts
 from toy_transformer.editing.hand_written import EXACT
 from toy_transformer.editing.heads import (
     MEASURES,
@@ -23,7 +23,7 @@ from toy_transformer.editing.heads import (
     results_of,
 )
 from toy_transformer.editing.reduction import without_heads
-from toy_transformer.model import ModelConfig, Transformer, from_counts
+from toy_transformer.model import ModelConfig, Transformer
 from toy_transformer.proofs.horizon import horizon
 from toy_transformer.weights import build
 

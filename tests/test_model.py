@@ -7,7 +7,8 @@ import torch
 from torch import nn
 from torch.func import functional_call, stack_module_state, vmap
 
-from toy_transformer.model import ModelConfig, Transformer, attention, from_counts
+from toy_transformer.data import from_counts
+from toy_transformer.model import ModelConfig, Transformer
 from toy_transformer.task import CLS, PAD, Task
 
 CONFIGS = [
@@ -185,8 +186,7 @@ def test_the_scores_of_a_long_string_need_no_long_table():
 
 
 def test_weights_over_nothing_are_not_a_number():
-    Q = K = V = torch.ones(1, 1, 2, 1)
-    assert attention(Q, K, V, torch.zeros(1, 2))[1].isnan().all()
+    assert Transformer()(torch.tensor([[CLS, PAD]])).attention_weights.isnan().all()
 
 
 @pytest.mark.parametrize("strings", ["aac", [], ["ab", "x"]])

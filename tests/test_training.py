@@ -3,8 +3,8 @@ import math
 import pytest
 import torch
 
-from toy_transformer.data import VariableLengthStrings, concatenate
-from toy_transformer.model import ModelConfig, Transformer, from_counts
+from toy_transformer.data import VariableLengthStrings, concatenate, from_counts
+from toy_transformer.model import ModelConfig, Transformer
 from toy_transformer.training import TrainedModel, TrainingConfig, one_thread, train
 
 SMALL = VariableLengthStrings(epoch_size=640, seed=1)

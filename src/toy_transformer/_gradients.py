@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits, gelu
 
 from toy_transformer.data import Batch
-from toy_transformer.model import ModelConfig, log_multiplicity
+from toy_transformer.model import ModelConfig
 from toy_transformer.task import CLS, FIRST_LETTER
 
 BLOCK = "self_attention_block."
@@ -47,10 +47,10 @@ def differentiate(
 
     cls, embeddings = embedding[:, CLS, :, None], embedding[:, attended].mT
     Q, K, V = W_Q @ cls, W_K @ embeddings, W_V @ embeddings
-    scores = (Q * K)[..., None] + log_multiplicity(multiplicity, embedding.dtype)
+    scores = (Q * K)[..., None] + multiplicity.double().log().to(embedding.dtype)
     A = scores.softmax(dim=-2)
-    values = (V[..., None] * A).sum(dim=-2)
-    after_attention = cls + W_O @ values
+    means = (V[..., None] * A).sum(dim=-2)
+    after_attention = cls + W_O @ means
     z = W_in @ after_attention
     activation = gelu(z)
     transformed = after_attention + W_out @ activation
@@ -61,10 +61,10 @@ def differentiate(
     d_transformed = classifier.mT * d_logits
     d_z = torch.ops.aten.gelu_backward(W_out.mT @ d_transformed, z)
     d_after_attention = d_transformed + W_in.mT @ d_z
-    d_values = (W_O.mT @ d_after_attention)[..., None, :]
-    A_d_values = A * d_values
-    d_scores = (A_d_values * (V[..., None] - values[..., None, :])).sum(dim=-1)
-    d_Q, d_K, d_V = (d_scores * K).sum(dim=-1, keepdim=True), d_scores * Q, A_d_values.sum(dim=-1)
+    d_means = (W_O.mT @ d_after_attention)[..., None, :]
+    A_d_means = A * d_means
+    d_scores = (A_d_means * (V[..., None] - means[..., None, :])).sum(dim=-1)
+    d_Q, d_K, d_V = (d_scores * K).sum(dim=-1, keepdim=True), d_scores * Q, A_d_means.sum(dim=-1)
     d_embedding = torch.zeros_like(embedding)
     d_embedding[:, attended] = (W_K.mT @ d_K + W_V.mT @ d_V).mT
     d_embedding[:, CLS] += (W_Q.mT @ d_Q)[..., 0] + d_after_attention.sum(dim=-1)
@@ -72,7 +72,7 @@ def differentiate(
         d_Q @ cls.mT,
         d_K @ embeddings.mT,
         d_V @ embeddings.mT,
-        d_after_attention @ values.mT,
+        d_after_attention @ means.mT,
         d_z @ after_attention.mT,
         d_transformed @ activation.mT,
     )

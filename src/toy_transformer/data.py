@@ -1,4 +1,4 @@
-"""The two datasets, as letter counts: the order of the letters does not matter to the model.
+"""Strings as letter counts, for their order does not matter to the model: the two datasets, and a model's input.
 
 Their strings have their letters in alphabetical order, so counts say everything: "aabccc" is (2, 1, 3).
 """
@@ -11,11 +11,12 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from jaxtyping import Int
+from jaxtyping import Float, Int, Num
 from torch import Tensor
+from torch.nn.functional import pad
 from torch.utils.data import DataLoader
 
-from toy_transformer.task import Task, contains_all
+from toy_transformer.task import CLS, FIRST_LETTER, Task, contains_all
 
 
 class Batch(NamedTuple):
@@ -180,3 +181,12 @@ def concatenate(batches: Sequence[Batch]) -> Batch:
     """Make one batch of several."""
     counts, labels = zip(*batches, strict=True)
     return Batch(torch.cat(counts), torch.cat(labels))
+
+
+def from_counts(
+    counts: Num[Tensor, "batch letter"], dtype: torch.dtype = torch.float32
+) -> tuple[Int[Tensor, "1 token"], Float[Tensor, "batch token"]]:
+    """Turns letter counts, or shares, into what a model takes: CLS and each letter once, with multiplicities."""
+    num_letters = counts.shape[1]
+    token_ids = torch.tensor([[CLS, *range(FIRST_LETTER, FIRST_LETTER + num_letters)]])
+    return token_ids, pad(counts.to(dtype), (1, 0), value=1.0)

@@ -6,8 +6,8 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from toy_transformer.data import Batch
-from toy_transformer.model import Transformer, from_counts
+from toy_transformer.data import Batch, from_counts
+from toy_transformer.model import Transformer
 from toy_transformer.task import contains_all
 from toy_transformer.training import one_thread
 

@@ -16,10 +16,10 @@ from pathlib import Path
 
 import safetensors.torch
 import torch
-from jaxtyping import Float, Int, Num
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from toy_transformer.task import CLS, FIRST_LETTER, PAD, Task, Tokenizer
+from toy_transformer.task import FIRST_LETTER, PAD, Task, Tokenizer
 
 MAX_LENGTH_SCALING = 1_000_000
 
@@ -51,13 +51,11 @@ class ModelConfig:
     feed_forward_output_init: str | None = None
 
     def __post_init__(self):
-        for name in ("hidden_size", "num_attention_heads", "attention_head_size", "feed_forward_size"):
-            size = getattr(self, name)
-            if type(size) is not int or size < 1:
-                raise ValueError(f"{name}={size!r}: expected a whole number of at least 1")
-        for name, allowed in _OPTIONS.items():
-            if getattr(self, name) not in allowed:
-                raise ValueError(f"{name}={getattr(self, name)!r}: expected one of {allowed}")
+        for name, value in vars(self).items():
+            if name.endswith(("_size", "_heads")) and (type(value) is not int or value < 1):
+                raise ValueError(f"{name}={value!r}: expected a whole number of at least 1")
+            if name in _OPTIONS and value not in _OPTIONS[name]:
+                raise ValueError(f"{name}={value!r}: expected one of {_OPTIONS[name]}")
         if not isinstance(self.dropout, int | float) or not 0 <= self.dropout < 1:
             raise ValueError(f"dropout={self.dropout!r}: expected at least 0 and less than 1")
         if not isinstance(self.length_scaling, int | float) or not 0 <= self.length_scaling <= MAX_LENGTH_SCALING:
@@ -82,10 +80,10 @@ _OPTIONS = {
 class Trace:
     """What one forward pass computes, in the order in which it is computed.
 
-    `multiplicity` is as masked: 0 for PAD and, unless it is attended to, for CLS.
-
-    `token` and `key` count the positions of a string, CLS first. `query` counts those whose new
-    embedding was asked for: all of them, or the first few. `#batch` is 1 where all strings share a value.
+    `multiplicity` is as masked: 0 for PAD and, unless it is attended to, for CLS. `means` are the values, averaged
+    with the attention weights. `token` and `key` count the positions of a string, CLS first. `query` counts
+    those whose new embedding was asked for: all of them, or the first few. `#batch` is 1 where all strings share a
+    value.
     """
 
     token_ids: Int[Tensor, "#batch token"]
@@ -96,7 +94,7 @@ class Trace:
     V: Float[Tensor, "#batch head key head_size"]
     attention_scores: Float[Tensor, "batch head query key"]
     attention_weights: Float[Tensor, "batch head query key"]
-    attention_values: Float[Tensor, "batch head query head_size"]
+    means: Float[Tensor, "batch head query head_size"]
     attention_output: Float[Tensor, "batch query hidden"]
     attention_output_hidden_states: Float[Tensor, "batch query hidden"]
     feed_forward_output: Float[Tensor, "batch query hidden"]
@@ -110,44 +108,12 @@ class Trace:
         return torch.stack([self.embeddings[:, 0].expand_as(at_end), after_attention, at_end], dim=1)
 
 
-def attention(
-    Q: Float[Tensor, "#batch head query head_size"],
-    K: Float[Tensor, "#batch head key head_size"],
-    V: Float[Tensor, "#batch head key head_size"],
-    multiplicity: Float[Tensor, "batch key"],
-    dropout: nn.Module = nn.Identity(),
-    score_factor: Float[Tensor, "batch"] | None = None,
-) -> tuple[
-    Float[Tensor, "batch head query key"],
-    Float[Tensor, "batch head query key"],
-    Float[Tensor, "batch head query head_size"],
-]:
-    """Scaled dot-product attention (Vaswani et al. 2017, equation 1) to tokens with multiplicities.
-
-    `score_factor` multiplies the scores of each string before the multiplicities join them. Returns the scores,
-    the weights and the weighted sums of the values. A key of multiplicity 0 has score −∞ and weight 0; where all
-    multiplicities are 0 the weights are not a number.
-    """
-    scores = Q @ K.mT / math.sqrt(Q.shape[-1])
-    if score_factor is not None:
-        scores = scores * score_factor[:, None, None, None]
-    scores = scores + log_multiplicity(multiplicity, Q.dtype)[:, None, None, :]
-    weights = scores.softmax(dim=-1)
-    return scores, weights, dropout(weights) @ V
-
-
-def log_multiplicity(multiplicity: Num[Tensor, "*shape"], dtype: torch.dtype) -> Float[Tensor, "*shape"]:
-    """What multiplicities add to the scores. The float64 logarithm is rounded to the same float32 everywhere."""
-    return multiplicity.double().log().to(dtype)
-
-
 class SelfAttentionBlock(nn.Module):
     """The maps of multi-head attention and feed-forward. They are made in this order, on which the weights depend."""
 
     def __init__(self, config: ModelConfig):
         super().__init__()
-        self.head_shape = (config.num_attention_heads, config.attention_head_size)
-        heads_size = math.prod(self.head_shape)
+        heads_size = config.num_attention_heads * config.attention_head_size
         self.W_Q = nn.Linear(config.hidden_size, heads_size, bias=False)
         self.W_K = nn.Linear(config.hidden_size, heads_size, bias=False)
         self.W_V = nn.Linear(config.hidden_size, heads_size, bias=False)
@@ -156,9 +122,6 @@ class SelfAttentionBlock(nn.Module):
         self.W_out = nn.Linear(config.feed_forward_size, config.hidden_size, bias=False)
         self.attention_norm = _NORMS[config.norm](config.hidden_size)
         self.feed_forward_norm = _NORMS[config.norm](config.hidden_size)
-
-    def split_heads(self, x: Float[Tensor, "#batch token heads_size"]) -> Float[Tensor, "#batch head token head_size"]:
-        return x.unflatten(-1, self.head_shape).transpose(1, 2)
 
 
 _NORMS = {None: nn.Identity, "layer": partial(nn.LayerNorm, bias=False), "rms": nn.RMSNorm}
@@ -186,14 +149,14 @@ class Transformer(nn.Module):
     @torch.no_grad()
     def _initialize(self):
         # A = √5 makes the bound 1/√fan, as in torch's own initialization of linear maps.
-        kaiming_uniform = nn.init.kaiming_uniform_
+        kaiming_uniform = partial(nn.init.kaiming_uniform_, a=math.sqrt(5))
         if self.config.embedding_init == "linear_like":
-            kaiming_uniform(self.embedding.weight, a=math.sqrt(5))
+            kaiming_uniform(self.embedding.weight)
         self.embedding.weight[PAD] = 0
         if self.config.attention_output_init == "output_fan_out":
-            kaiming_uniform(self.self_attention_block.W_O.weight, a=math.sqrt(5), mode="fan_out")
+            kaiming_uniform(self.self_attention_block.W_O.weight, mode="fan_out")
         if self.config.feed_forward_output_init == "output_fan_out":
-            kaiming_uniform(self.self_attention_block.W_out.weight, a=math.sqrt(5), mode="fan_out")
+            kaiming_uniform(self.self_attention_block.W_out.weight, mode="fan_out")
 
     def forward(
         self,
@@ -213,39 +176,59 @@ class Transformer(nn.Module):
             multiplicity = torch.ones(token_ids.shape, dtype=self.embedding.weight.dtype)
         if self.config.dropout:
             token_ids = token_ids.expand(multiplicity.shape)
-        score_factor = self._score_factor(token_ids, multiplicity)  # batch
+        score_factor = self._score_factor(token_ids, multiplicity)  # batch 1 1 1
         multiplicity = self._mask(token_ids, multiplicity)  # batch token
         embeddings = dropout(self.embedding(token_ids))  # batch token hidden
 
+        # Attention: Vaswani et al. 2017, equation 1, with ln(multiplicity) added to the scores.
         keys_from = block.attention_norm(embeddings)  # batch token hidden
-        queries_from = keys_from[:, :num_queries]  # batch query hidden
-        Q, K, V = (  # batch head token head_size
-            block.split_heads(linear(x))
-            for linear, x in ((block.W_Q, queries_from), (block.W_K, keys_from), (block.W_V, keys_from))
-        )
-        scores, weights, values = attention(Q, K, V, multiplicity, dropout, score_factor)
-        attention_output = block.W_O(values.transpose(1, 2).flatten(2))  # batch query hidden
+        Q = self._split_heads(block.W_Q(keys_from[:, :num_queries]))  # batch head query head_size
+        K = self._split_heads(block.W_K(keys_from))  # batch head key head_size
+        V = self._split_heads(block.W_V(keys_from))  # batch head key head_size
+        scores = score_factor * (Q @ K.mT / math.sqrt(self.config.attention_head_size))  # batch head query key
+        # The float64 logarithm is rounded to the same float32 on every machine.
+        log_multiplicity = multiplicity.double().log().to(Q.dtype)[:, None, None, :]  # batch 1 1 key
+        attention_scores = scores + log_multiplicity  # batch head query key
+        attention_weights = attention_scores.softmax(dim=-1)  # batch head query key
+        means = dropout(attention_weights) @ V  # batch head query head_size
+        attention_output = block.W_O(means.transpose(1, 2).flatten(2))  # batch query hidden
         after_attention = embeddings[:, :num_queries] + dropout(attention_output)  # batch query hidden
 
         activation = nn.functional.gelu(block.W_in(block.feed_forward_norm(after_attention)))  # batch query unit
         feed_forward_output = block.W_out(dropout(activation))  # batch query hidden
         transformed = after_attention + dropout(feed_forward_output)  # batch query hidden
+        output_logits = self.classifier(transformed[:, 0])[:, 0]  # batch
+        attention = attention_scores, attention_weights, means, attention_output, after_attention
         return Trace(
-            token_ids=token_ids,
-            multiplicity=multiplicity,
-            embeddings=embeddings,
-            Q=Q,
-            K=K,
-            V=V,
-            attention_scores=scores,
-            attention_weights=weights,
-            attention_values=values,
-            attention_output=attention_output,
-            attention_output_hidden_states=after_attention,
-            feed_forward_output=feed_forward_output,
-            transformed_embeddings=transformed,
-            output_logits=self.classifier(transformed[:, 0])[:, 0],  # batch
+            token_ids, multiplicity, embeddings, Q, K, V, *attention, feed_forward_output, transformed, output_logits
         )
+
+    def _split_heads(self, x: Float[Tensor, "#batch token heads_size"]) -> Float[Tensor, "#batch head token head_size"]:
+        return x.unflatten(-1, (self.config.num_attention_heads, self.config.attention_head_size)).transpose(1, 2)
+
+    def _score_factor(
+        self, token_ids: Int[Tensor, "#batch token"], multiplicity: Float[Tensor, "batch token"]
+    ) -> Float[Tensor, "batch 1 1 1"] | int:
+        if not self.config.length_scaling:
+            return 1
+        length = multiplicity.masked_fill(token_ids < FIRST_LETTER, 0).sum(dim=-1)
+        return (self.config.length_scaling * length.log()).clamp(min=1)[:, None, None, None]
+
+    def _mask(
+        self, token_ids: Int[Tensor, "#batch token"], multiplicity: Float[Tensor, "batch token"]
+    ) -> Float[Tensor, "batch token"]:
+        is_masked = token_ids == PAD if self.config.attend_cls else token_ids < FIRST_LETTER
+        return multiplicity.masked_fill(is_masked, 0)
+
+    @torch.no_grad()
+    def trace(self, strings: Sequence[str]) -> Trace:
+        """Computes a `Trace` of strings such as ["baac", "ab{100}"]; raises `ValueError` for bad ones.
+
+        Each written letter is one position: `aa` is two, `a{100}` is one with multiplicity 100.
+        """
+        token_ids, multiplicities = self.tokenizer.encode_spans(strings)
+        dtype = self.embedding.weight.dtype
+        return self(torch.tensor(token_ids), torch.tensor(multiplicities, dtype=dtype))
 
     def with_length_scaling(self, length_scaling: float) -> "Transformer":
         """Gives a copy with the same weights and another `ModelConfig.length_scaling`; raises what that raises."""
@@ -265,38 +248,3 @@ class Transformer(nn.Module):
             unfinished.replace(path)
         finally:
             unfinished.unlink(missing_ok=True)
-
-    def _score_factor(
-        self, token_ids: Int[Tensor, "#batch token"], multiplicity: Float[Tensor, "batch token"]
-    ) -> Float[Tensor, "batch"] | None:
-        if not self.config.length_scaling:
-            return None
-        length = multiplicity.masked_fill(token_ids < FIRST_LETTER, 0).sum(dim=-1)
-        return (self.config.length_scaling * length.log()).clamp(min=1)
-
-    def _mask(
-        self, token_ids: Int[Tensor, "#batch token"], multiplicity: Float[Tensor, "batch token"]
-    ) -> Float[Tensor, "batch token"]:
-        masked = token_ids == PAD
-        if not self.config.attend_cls:
-            masked = masked | (token_ids == CLS)
-        return multiplicity.masked_fill(masked, 0)
-
-    @torch.no_grad()
-    def trace(self, strings: Sequence[str]) -> Trace:
-        """Computes a `Trace` of strings such as ["baac", "ab{100}"]; raises `ValueError` for bad ones.
-
-        Each written letter is one position: `aa` is two, `a{100}` is one with multiplicity 100.
-        """
-        token_ids, multiplicities = self.tokenizer.encode_spans(strings)
-        dtype = self.embedding.weight.dtype
-        return self(torch.tensor(token_ids), torch.tensor(multiplicities, dtype=dtype))
-
-
-def from_counts(
-    counts: Num[Tensor, "batch letter"], dtype: torch.dtype = torch.float32
-) -> tuple[Int[Tensor, "1 token"], Float[Tensor, "batch token"]]:
-    """Turns letter counts, or shares, into what a model takes: CLS and each letter once, with multiplicities."""
-    num_letters = counts.shape[1]
-    token_ids = torch.tensor([[CLS, *range(FIRST_LETTER, FIRST_LETTER + num_letters)]])
-    return token_ids, nn.functional.pad(counts.to(dtype), (1, 0), value=1.0)

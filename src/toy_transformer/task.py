@@ -71,17 +71,24 @@ class Tokenizer:
             raise ValueError(f"expected a string such as 'ab{{100}}c', found {reprlib.repr(string)}")
         spans, position = [], 0
         while position < len(string) or not spans:
-            letter = self._letter_at(string, position)
-            count, position = _count_at(string, position + 1)
+            letter, count, position = self._span_at(string, position)
             spans.append((letter, count))
         if sum(count for _, count in spans) > MAX_LENGTH:
             raise _error(string, len(string), f"at most {MAX_LENGTH:,} letters", "more")
         return spans
 
-    def _letter_at(self, string: str, position: int) -> str:
-        if string[position : position + 1] not in tuple(self.letters):
+    def _span_at(self, string: str, position: int) -> tuple[str, int, int]:
+        """Read `x` or `x{n}`; give the letter, the count and the position behind them."""
+        match = re.compile(rf"([{self.letters}])?(?:(\{{)0*([0-9]*)(\}})?)?").match(string, position)
+        letter, brace, digits, is_closed = match.groups()
+        if not letter:
             raise _error(string, position, f"one of the letters {', '.join(self.letters)}")
-        return string[position]
+        # The number of digits is looked at first: Python refuses to read numbers of thousands of digits.
+        if brace and not (1 <= len(digits) <= len(str(MAX_LENGTH)) and int(digits) <= MAX_LENGTH):
+            raise _error(string, match.end(2), f"a whole number from 1 to {MAX_LENGTH:,}")
+        if brace and not is_closed:
+            raise _error(string, match.end(), "'}'" if match.end() == len(string) else "a digit or '}'")
+        return letter, int(digits or 1), match.end()
 
     def counts(self, string: str) -> tuple[int, ...]:
         """Count each letter: "ab{100}" gives (1, 100, 0)."""
@@ -165,20 +172,6 @@ def _several(strings: Sequence[str]) -> Sequence[str]:
 
 def _padded(rows: list[list[int]], fill: int) -> list[list[int]]:
     return [list(row) for row in zip(*zip_longest(*rows, fillvalue=fill), strict=True)]
-
-
-def _count_at(string: str, position: int) -> tuple[int, int]:
-    """Read an optional `{n}`; give the count and the position behind it."""
-    if string[position : position + 1] != "{":
-        return 1, position
-    digits = re.compile("[0-9]*").match(string, position + 1)
-    # The number of digits is looked at first: Python refuses to read numbers of thousands of digits.
-    number = digits.group().lstrip("0")
-    if not number or len(number) > len(str(MAX_LENGTH)) or int(number) > MAX_LENGTH:
-        raise _error(string, position + 1, f"a whole number from 1 to {MAX_LENGTH:,}")
-    if string[digits.end() : digits.end() + 1] != "}":
-        raise _error(string, digits.end(), "'}'" if digits.end() == len(string) else "a digit or '}'")
-    return int(number), digits.end() + 1
 
 
 def _allowed_ids(position: int, length: int, vocabulary_size: int) -> range:

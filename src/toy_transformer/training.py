@@ -17,8 +17,8 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 from torch.optim.lr_scheduler import LinearLR
 
 from toy_transformer import _gradients
-from toy_transformer.data import Batch
-from toy_transformer.model import ModelConfig, Transformer, from_counts
+from toy_transformer.data import Batch, from_counts
+from toy_transformer.model import ModelConfig, Transformer
 
 Weights = dict[str, Tensor]
 """The parameters of a model by name."""

@@ -14,10 +14,10 @@ from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits, gelu
 from tqdm.auto import tqdm
 
-from toy_transformer.data import Batch
+from toy_transformer.data import Batch, from_counts
 from toy_transformer.editing.reduction import reducible_logit, without_heads
 from toy_transformer.evaluation import evaluate
-from toy_transformer.model import Transformer, from_counts
+from toy_transformer.model import Transformer
 from toy_transformer.proofs.horizon import known_horizon
 from toy_transformer.studies.parallel import completed
 from toy_transformer.training import one_thread
@@ -58,7 +58,7 @@ def results_of(model: Transformer, strings: Batch) -> Float[Tensor, "string head
     reducible_logit(model)
     with torch.no_grad():
         trace = model(*from_counts(strings.counts, model.embedding.weight.dtype), num_queries=1)
-    return trace.attention_values[:, :, 0, 0].double()
+    return trace.means[:, :, 0, 0].double()
 
 
 def mean_results(model: Transformer, strings: Batch) -> dict[int, float]:

@@ -153,21 +153,21 @@ def plot_values(
     values: ArrayLike,
     names: Sequence[str],
     strings: Sequence[str],
-    attention_values: ArrayLike,
+    means: ArrayLike,
     head: int,
     ax: Axes | None = None,
 ) -> Axes:
     """Draw one head of size 1 on a number line: the tokens' values below, each string's result above.
 
-    `values` has shape (token,), `names` names the tokens; `attention_values` has shape (string,).
+    `values` has shape (token,), `names` names the tokens; `means` has shape (string,).
     """
     ax = ax or plt.subplots(figsize=(7, 2.2))[1]
     color = HEAD_COLORS[head % len(HEAD_COLORS)]
-    _number_line(ax, np.append(values, attention_values), f"head {head}: values")
+    _number_line(ax, np.append(values, means), f"head {head}: values")
     _points_below(ax, values, names)
-    labels = [f"{string} {value:.2f}" for string, value in zip(strings, attention_values, strict=True)]
-    places = _spread(attention_values, _gap_for(ax, map(_short, labels)))
-    for x, place, label in zip(attention_values, places, labels, strict=True):
+    labels = [f"{string} {value:.2f}" for string, value in zip(strings, means, strict=True)]
+    places = _spread(means, _gap_for(ax, map(_short, labels)))
+    for x, place, label in zip(means, places, labels, strict=True):
         ax.annotate(
             _short(label),
             (x, 0.03),

@@ -11,8 +11,9 @@ from matplotlib.figure import Figure, SubFigure
 from torch import Tensor
 from torch.nn.functional import gelu
 
+from toy_transformer.data import from_counts
 from toy_transformer.evaluation import is_right
-from toy_transformer.model import Trace, Transformer, from_counts
+from toy_transformer.model import Trace, Transformer
 from toy_transformer.pictures import maps, plots
 from toy_transformer.proofs.horizon import horizon, shortest_wrong_string
 from toy_transformer.proofs.logit import logit_of
@@ -108,7 +109,7 @@ def draw_values(model: Transformer, strings: Sequence[str]) -> Figure:
     values, trace = _letter_values(model), model.trace(strings)
     axes = _strips(trace)
     for head, ax in enumerate(axes):
-        plots.plot_values(values[head], letters, strings, trace.attention_values[:, head, 0, 0], head, ax)
+        plots.plot_values(values[head], letters, strings, trace.means[:, head, 0, 0], head, ax)
     return axes[0].figure
 
 
@@ -122,7 +123,7 @@ def draw_logits(model: Transformer, patterns: Sequence[str], longest: int) -> Ax
 def draw_head(model: Transformer, head: int, patterns: Sequence[str], longest: int) -> Axes:
     """Draw the result of one head for patterns such as "ab{N}" for N from 1 to `longest`."""
     repeats = _repeats(longest)
-    curves = {pattern: _trace_repeats(model, pattern, repeats).attention_values[:, head, 0, 0] for pattern in patterns}
+    curves = {pattern: _trace_repeats(model, pattern, repeats).means[:, head, 0, 0] for pattern in patterns}
     levels = dict(zip(model.tokenizer.letters, _letter_values(model)[head], strict=True))
     return plots.plot_over_repeats(repeats, curves, f"result of head {head}", levels)
 
@@ -158,8 +159,9 @@ def draw_horizon(model: Transformer) -> Axes:
 
 def draw_value_plane(model: Transformer, strings: Sequence[str] = (), ax: Axes | None = None) -> Axes:
     """Draw where the strings lie in the plane of both heads' values, and which answer each place gets."""
-    if model.self_attention_block.head_shape != (2, 1):
-        raise ValueError(f"heads of shape {model.self_attention_block.head_shape}: only two of size 1 make a plane")
+    heads, size = model.config.num_attention_heads, model.config.attention_head_size
+    if (heads, size) != (2, 1):
+        raise ValueError(f"{heads} heads of size {size}: only two of size 1 make a plane")
     densest_at_the_ends = np.sin(np.linspace(0, np.pi / 2, 2000)) ** 2
     edges = {edge: _values_of(model, _edge(edge, densest_at_the_ends)) for edge in ("ab", "bc", "ac")}
     points = np.concatenate(list(edges.values()))
@@ -253,7 +255,7 @@ def _logits_of(model: Transformer, counts: np.ndarray) -> np.ndarray:
 
 
 def _values_of(model: Transformer, shares: np.ndarray) -> np.ndarray:
-    return _trace_counts(model, shares).attention_values[:, :, 0, 0].numpy()
+    return _trace_counts(model, shares).means[:, :, 0, 0].numpy()
 
 
 def _strips(trace: Trace) -> Sequence[Axes]:
