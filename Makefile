@@ -39,6 +39,7 @@ test: $(VENV)/test-installed $(if $(filter notebooks%,$(TESTS)),,$(VENV)/browser
 	$(BIN)/ruff check --no-cache
 	$(BIN)/ruff format --no-cache --check
 	$(BIN)/lint-imports --no-cache
+	$(BIN)/mypy
 	$(PYTEST) $(TESTS)
 
 weekly: $(VENV)/browser-installed

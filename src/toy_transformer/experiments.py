@@ -38,7 +38,10 @@ class Experiment:
         return self.training_data, self.validation_data, self.test_data
 
 
-_SMALL_OUTPUTS = dict(attention_output_init="output_fan_out", feed_forward_output_init="output_fan_out")
+_SMALL_OUTPUTS = ModelConfig(
+    hidden_size=16, attention_output_init="output_fan_out", feed_forward_output_init="output_fan_out"
+)
+_LOWER_MAGNITUDE = replace(_SMALL_OUTPUTS, embedding_init="linear_like")
 
 EXPERIMENTS = {
     "walkthrough": Experiment(seeds=[5]),
@@ -47,13 +50,9 @@ EXPERIMENTS = {
     "all_fixed_length_sequences": Experiment(seeds=[0, 1], training_data=FIXED_LENGTH_TRAINING_DATA),
     "all_initializations": Experiment(),
     "increased_dimensionality": Experiment(model=ModelConfig(hidden_size=16)),
-    "lower_magnitude_initializations": Experiment(
-        model=ModelConfig(hidden_size=16, embedding_init="linear_like", **_SMALL_OUTPUTS)
-    ),
-    "default_embeddings_initialization": Experiment(model=ModelConfig(hidden_size=16, **_SMALL_OUTPUTS)),
-    "increased_num_attention_heads": Experiment(
-        model=ModelConfig(hidden_size=16, num_attention_heads=16, embedding_init="linear_like", **_SMALL_OUTPUTS)
-    ),
+    "lower_magnitude_initializations": Experiment(model=_LOWER_MAGNITUDE),
+    "default_embeddings_initialization": Experiment(model=_SMALL_OUTPUTS),
+    "increased_num_attention_heads": Experiment(model=replace(_LOWER_MAGNITUDE, num_attention_heads=16)),
 }
 
 

@@ -79,10 +79,10 @@ class Tokenizer:
 
     def _span_at(self, string: str, position: int) -> tuple[str, int, int]:
         """Read `x` or `x{n}`; give the letter, the count and the position behind them."""
-        match = re.compile(rf"([{self.letters}])?(?:(\{{)0*([0-9]*)(\}})?)?").match(string, position)
-        letter, brace, digits, is_closed = match.groups()
-        if not letter:
+        match = re.compile(rf"([{self.letters}])(?:(\{{)0*([0-9]*)(\}})?)?").match(string, position)
+        if not match:
             raise _error(string, position, f"one of the letters {', '.join(self.letters)}")
+        letter, brace, digits, is_closed = match.groups()
         # The number of digits is looked at first: Python refuses to read numbers of thousands of digits.
         if brace and not (1 <= len(digits) <= len(str(MAX_LENGTH)) and int(digits) <= MAX_LENGTH):
             raise _error(string, match.end(2), f"a whole number from 1 to {MAX_LENGTH:,}")

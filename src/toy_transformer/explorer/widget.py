@@ -49,7 +49,7 @@ class _WithStill(WithPicture):
         return "Explorer of " + " ".join(f"{name}: {explorer.verdict}" for name, explorer in self.explorers.items())
 
     @property
-    def picture(self) -> Picture:
+    def picture(self) -> Picture:  # type: ignore[override]
         first = next(iter(self.explorers.values()))
         panels = [view for view in first.views if view in pictures_of.PANELS]
         models = {name: (explorer.model, explorer.strings) for name, explorer in self.explorers.items()}
@@ -86,7 +86,7 @@ class Explorer(_WithStill, anywidget.AnyWidget):
     ):
         self.config = _common_config(models)
         self._follows_the_page = False
-        self._found = None, {}
+        self._found: tuple[str, dict] = "", {}
         name = next(iter(models))
         histories = {name: _history(model) for name, model in models.items()}
         epoch = histories[name]["best_epoch"]
@@ -120,7 +120,7 @@ class Explorer(_WithStill, anywidget.AnyWidget):
         return " ".join([*map(_sentence, self.strings, logits), *on_all])
 
     @property
-    def explorers(self) -> dict[str, "Explorer"]:
+    def explorers(self) -> Mapping[str, "Explorer"]:  # type: ignore[override]
         return {self.model_name: self}
 
     def to_html(self, path: str | Path) -> None:
@@ -150,8 +150,8 @@ class Explorer(_WithStill, anywidget.AnyWidget):
         self.send({"question": question["question"], "horizon": horizon})
 
     def _find_horizon(self, change: object = None) -> None:
-        state = {"weights": self.weights, "length_scaling": self.length_scaling}
-        self.horizon = self._horizon_of(**state) | state
+        state = dict(weights=self.weights, length_scaling=self.length_scaling)
+        self.horizon = self._horizon_of(self.weights, self.length_scaling) | state
 
     def _horizon_of(self, weights: Mapping[str, Sequence], length_scaling: float) -> dict:
         """Find the horizon, once for weights that the page asks about and then keeps."""
@@ -316,4 +316,4 @@ def _page(explorer: Explorer) -> str:
     state = {name: getattr(explorer, name) for name in explorer.trait_names(page=True)}
     source = json.dumps({"module": explorer._esm, "state": state}).replace("<", r"\u003c")
     template = (Path(__file__).parent / "explorer.html").read_text(encoding="utf-8")
-    return template.replace("{{style}}", explorer._css).replace("{{source}}", source)
+    return template.replace("{{style}}", str(explorer._css)).replace("{{source}}", source)

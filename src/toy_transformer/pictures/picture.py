@@ -71,7 +71,7 @@ class WithPicture:
         return self.words
 
     def _repr_mimebundle_(self, **kwargs) -> tuple[dict, dict]:
-        widget, picture = super()._repr_mimebundle_(**kwargs), self.picture
+        widget, picture = super()._repr_mimebundle_(**kwargs), self.picture  # type: ignore[misc]
         # anywidget gives metadata as well.
         data = widget[0] if isinstance(widget, tuple) else widget
         return data | picture.bundle, picture.metadata

@@ -144,8 +144,9 @@ def draw_log_ratios(model: Transformer, strings: Sequence[str] = (), decades: in
     Where the length matters as well, the logits are those of the shortest strings.
     """
     ratios, counts, without_c = maps.log_ratio_grid(decades)
-    logits, marks = (_logits_of(model, array) for array in (counts, without_c)), _shares(model, strings)
-    return maps.plot_log_ratios(ratios, counts.sum(axis=-1), *logits, marks, _wrong(model, strings), ax)
+    lengths, logits, logits_without_c = counts.sum(axis=-1), _logits_of(model, counts), _logits_of(model, without_c)
+    marks, wrong = _shares(model, strings), _wrong(model, strings)
+    return maps.plot_log_ratios(ratios, lengths, logits, logits_without_c, marks, wrong, ax)
 
 
 def draw_horizon(model: Transformer) -> Axes:

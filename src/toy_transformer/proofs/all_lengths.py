@@ -93,12 +93,12 @@ def _limit(logit: Logit, model: Transformer, present: Sequence[int]) -> Limit:
     for head, (scores, values) in enumerate(zip(logit.scores, logit.values, strict=True)):
         top = max(present, key=lambda letter: scores[letter].mid())
         others = [letter for letter in present if letter != top]
-        lead = _smallest([scores[top] - scores[letter] for letter in others]) if others else None
         for i, value in enumerate(values[top]):
             means.append(value)
             distances = [abs(values[letter, i] - value) for letter in others]
             if all(distance == 0 for distance in distances):
                 continue
+            lead = -_largest([scores[letter] - scores[top] for letter in others])
             exponent = model.config.length_scaling * lead
             if not exponent > 1:
                 raise NotCertified(
@@ -144,7 +144,3 @@ def _largest(numbers: Sequence[arb]) -> arb:
     for number in others:
         largest = largest.max(number)
     return largest
-
-
-def _smallest(numbers: Sequence[arb]) -> arb:
-    return -_largest([-number for number in numbers])

@@ -16,8 +16,6 @@ from jaxtyping import Shaped
 from toy_transformer.model import ModelConfig, Transformer
 from toy_transformer.task import CLS, FIRST_LETTER
 
-Array = np.ndarray
-
 GELU_MINIMUM = -0.7517915246935645
 """Where GELU has its only minimum, rounded."""
 
@@ -30,12 +28,12 @@ class Logit:
     """
 
     c: Any
-    o: Shaped[Array, "mean"]
-    b: Shaped[Array, "unit"]
-    F: Shaped[Array, "unit mean"]
-    u: Shaped[Array, "unit"]
-    scores: Shaped[Array, "head token"]
-    values: Shaped[Array, "head token size"]
+    o: Shaped[np.ndarray, "mean"]
+    b: Shaped[np.ndarray, "unit"]
+    F: Shaped[np.ndarray, "unit mean"]
+    u: Shaped[np.ndarray, "unit"]
+    scores: Shaped[np.ndarray, "head token"]
+    values: Shaped[np.ndarray, "head token size"]
     config: ModelConfig
 
     def of_means(self, means, gelu: Callable):
@@ -60,7 +58,7 @@ def logit_of(model: Transformer, number: Callable[[float], Any] = float) -> Logi
     return of_weights(weights, model.config)
 
 
-def weights_of(model: Transformer) -> dict[str, Shaped[Array, "..."]]:
+def weights_of(model: Transformer) -> dict[str, Shaped[np.ndarray, "..."]]:
     """Give the weights in float64 by their short names. Raises `ValueError` where one is not finite."""
     weights = {name.split(".")[-2]: weight.double().numpy() for name, weight in model.state_dict().items()}
     if not all(np.isfinite(weight).all() for weight in weights.values()):
@@ -68,7 +66,7 @@ def weights_of(model: Transformer) -> dict[str, Shaped[Array, "..."]]:
     return weights
 
 
-def of_weights(weights: dict[str, Shaped[Array, "..."]], config: ModelConfig) -> Logit:
+def of_weights(weights: dict[str, Shaped[np.ndarray, "..."]], config: ModelConfig) -> Logit:
     """Multiply the matrices of a model."""
     heads, size = config.num_attention_heads, config.attention_head_size
     embedding, W_O, W_in = weights["embedding"], weights["W_O"], weights["W_in"]

@@ -51,7 +51,7 @@ def run_all(executor: Executor | None = None) -> dict[str, list[Run]]:
     Models of one architecture that learn from the same strings are trained side by side, whatever their
     experiments; one that belongs to several experiments is trained once.
     """
-    groups = {}
+    groups: dict[tuple, dict[Initialization, None]] = {}
     for experiment in experiments.EXPERIMENTS.values():
         group = groups.setdefault((experiment.data, experiment.model.architecture), {})
         group.update(dict.fromkeys((experiment.model, seed) for seed in experiment.seeds))
@@ -59,7 +59,7 @@ def run_all(executor: Executor | None = None) -> dict[str, list[Run]]:
         f"training of {architecture} on {data}": (data, list(group)) for (data, architecture), group in groups.items()
     }
     found = {}
-    with tqdm(total=sum(map(len, groups.values())), unit="model") as progress:
+    with tqdm(total=sum(len(group) for group in groups.values()), unit="model") as progress:
         for label, runs in completed(_pickled_runs, tasks, executor):
             data, initializations = tasks[label]
             found |= {(data, *which): run for which, run in zip(initializations, pickle.loads(runs), strict=True)}
