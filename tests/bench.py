@@ -95,7 +95,7 @@ def bench_one_at_a_time(together: float) -> None:
     for experiment in experiments.EXPERIMENTS.values():
         runs = experiments.train_and_test(experiment.data, [(experiment.model, s) for s in experiment.seeds])
         model = Transformer(experiment.model)
-        batches = next(experiment.training_data.epochs())
+        batches = next(experiment.data.training.epochs())
         epoch = seconds(lambda model=model, batches=batches: train_padded(model, batches))
         test = seconds(lambda model=model: test_padded(model, test_strings))
         total += epoch * sum(len(run.validation_losses) for run in runs) + test * len(runs)

@@ -4,7 +4,7 @@ import pytest
 
 from toy_transformer import experiments
 from toy_transformer.data import FixedLengthStrings, VariableLengthStrings, from_counts
-from toy_transformer.experiments import Experiment
+from toy_transformer.experiments import Data, Experiment
 from toy_transformer.model import ModelConfig
 from toy_transformer.studies import sweeps
 from toy_transformer.task import Task, contains_all
@@ -29,11 +29,9 @@ def test_an_experiment_is_one_entry(monkeypatch):
 
 def test_an_experiment_with_another_task(monkeypatch):
     """Trained, stopped and tested on the question that its model is configured for."""
-    for name in ("VALIDATION_DATA", "TEST_DATA"):
-        small = dataclasses.replace(getattr(experiments, name), epoch_size=1280)
-        monkeypatch.setattr(experiments, name, small)
+    small = Data(*(dataclasses.replace(strings, epoch_size=1280) for strings in Data()))
     config = ModelConfig(Task("abcd", "bd"), hidden_size=16)
-    entry = experiments.Experiment([1], config, dataclasses.replace(experiments.TRAINING_DATA, epoch_size=1280))
+    entry = Experiment([1], config, small)
     monkeypatch.setitem(experiments.EXPERIMENTS, "mine", entry)
     (run,) = experiments.run("mine")
     (true_negatives, false_positives), (false_negatives, true_positives) = run.confusion_matrix
@@ -49,16 +47,16 @@ def test_results_are_those_of_plain_counting(generalization_errors):
 
 def test_all_runs_are_those_of_each_experiment(monkeypatch):
     """Side by side, each model once, and yet what `run` gives."""
-    small = VariableLengthStrings(epoch_size=640)
+    small = Data(VariableLengthStrings(epoch_size=640))
     monkeypatch.setattr(
         experiments,
         "EXPERIMENTS",
         {
-            "all": Experiment([0, 1, 2], training_data=small),
-            "one of them": Experiment([1], training_data=small),
+            "all": Experiment([0, 1, 2], data=small),
+            "one of them": Experiment([1], data=small),
             "started otherwise": Experiment([1], ModelConfig(embedding_init="linear_like"), small),
             "larger": Experiment([1, 0], ModelConfig(hidden_size=3), small),
-            "other strings": Experiment([1], training_data=FixedLengthStrings(length=4)),
+            "other strings": Experiment([1], data=Data(FixedLengthStrings(length=4))),
         },
     )
     trained = []

@@ -9,7 +9,7 @@ from distributed import Client, LocalCluster
 
 from toy_transformer import experiments
 from toy_transformer.data import VariableLengthStrings
-from toy_transformer.experiments import Experiment
+from toy_transformer.experiments import Data, Experiment
 from toy_transformer.model import ModelConfig
 from toy_transformer.proofs.horizon import horizon
 from toy_transformer.studies import sweeps
@@ -19,9 +19,7 @@ from toy_transformer.task import Task
 from toy_transformer.training import TrainingConfig
 
 SEEDS = range(3, 11)
-FEW_STRINGS = VariableLengthStrings(epoch_size=640)
-FEW_DATA = (FEW_STRINGS, experiments.VALIDATION_DATA, experiments.TEST_DATA)
-FEW = {"training_data": FEW_STRINGS, "training_config": TrainingConfig(max_epochs=6)}
+FEW = {"data": Data(VariableLengthStrings(epoch_size=640)), "training_config": TrainingConfig(max_epochs=6)}
 
 
 @pytest.fixture(autouse=True)
@@ -77,7 +75,7 @@ class _Deadly(Executor):
 
 def _rows_of_runs(config: ModelConfig, seeds) -> list:
     runs = experiments.train_and_test(
-        FEW_DATA, [(config, seed) for seed in seeds], training_config=FEW["training_config"]
+        FEW["data"], [(config, seed) for seed in seeds], training_config=FEW["training_config"]
     )
     return [
         (r.seed, r.false_positives, r.false_negatives, r.best_epoch, len(r.validation_losses), horizon(r.model))
@@ -110,11 +108,9 @@ def test_horizons_can_be_left_out(expected):
 
 def test_a_horizon_for_another_alphabet_but_not_with_norm():
     task = Task("abcd", "ab")
-    few = FEW | {"training_data": VariableLengthStrings(task, epoch_size=640)}
+    few = FEW | {"data": Data(VariableLengthStrings(task, epoch_size=640))}
     (row,) = sweep(ModelConfig(task), [0], **few)
-    (run,) = experiments.train_and_test(
-        (few["training_data"], *FEW_DATA[1:]), [(ModelConfig(task), 0)], training_config=few["training_config"]
-    )
+    (run,) = experiments.train_and_test(few["data"], [(ModelConfig(task), 0)], training_config=few["training_config"])
     assert row.horizon == horizon(run.model)
     (row,) = sweep(ModelConfig(norm="rms"), [0], **FEW)
     assert row.horizon is None
@@ -183,8 +179,8 @@ def test_all_experiments_in_a_pool(pool, monkeypatch):
         experiments,
         "EXPERIMENTS",
         {
-            "small": Experiment([1, 2], training_data=FEW_STRINGS),
-            "other": Experiment([0], ModelConfig(hidden_size=3), FEW_STRINGS),
+            "small": Experiment([1, 2], data=FEW["data"]),
+            "other": Experiment([0], ModelConfig(hidden_size=3), FEW["data"]),
         },
     )
     assert sweeps.run_all(pool)["small"][1].wrong_strings == experiments.run("small")[1].wrong_strings

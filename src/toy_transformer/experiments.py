@@ -6,6 +6,7 @@ A further experiment is one entry in `EXPERIMENTS`.
 import copy
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from toy_transformer.data import FixedLengthStrings, VariableLengthStrings, concatenate
 from toy_transformer.evaluation import TestResult, evaluate
@@ -19,23 +20,22 @@ TEST_DATA = VariableLengthStrings(max_length=200, alpha=0.1, epoch_size=10_000, 
 
 Strings = VariableLengthStrings | FixedLengthStrings
 
-Data = tuple[Strings, Strings, Strings]
-"""The strings of training, validation and test."""
+
+class Data(NamedTuple):
+    """The strings of training, validation and test."""
+
+    training: Strings = TRAINING_DATA
+    validation: Strings = VALIDATION_DATA
+    test: Strings = TEST_DATA
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """Models of one configuration that differ in the seed of their initialization."""
+    """Models of one configuration that differ in the seed of their initialization, and the strings they learn from."""
 
     seeds: Sequence[int] = range(8)
     model: ModelConfig = ModelConfig()
-    training_data: Strings = TRAINING_DATA
-    validation_data: Strings = VALIDATION_DATA
-    test_data: Strings = TEST_DATA
-
-    @property
-    def data(self) -> Data:
-        return self.training_data, self.validation_data, self.test_data
+    data: Data = Data()
 
 
 _SMALL_OUTPUTS = ModelConfig(
@@ -47,7 +47,7 @@ EXPERIMENTS = {
     "walkthrough": Experiment(seeds=[5]),
     "generalization_errors": Experiment(seeds=[2]),
     "attend_cls": Experiment(seeds=[8], model=ModelConfig(attend_cls=True)),
-    "all_fixed_length_sequences": Experiment(seeds=[0, 1], training_data=FIXED_LENGTH_TRAINING_DATA),
+    "all_fixed_length_sequences": Experiment(seeds=[0, 1], data=Data(FIXED_LENGTH_TRAINING_DATA)),
     "all_initializations": Experiment(),
     "increased_dimensionality": Experiment(model=ModelConfig(hidden_size=16)),
     "lower_magnitude_initializations": Experiment(model=_LOWER_MAGNITUDE),
@@ -99,6 +99,6 @@ def train_and_test(
 
 
 def print_losses(seed: int, epoch: int, train_loss: float, validation_loss: float) -> None:
-    """Print one line for an epoch, with the digits that are the same on every machine."""
+    """Print the losses of a `seed` after an `epoch`, with the digits that are the same on every machine."""
     losses = [f"{float(f'{loss:.3g}'):g}" for loss in (train_loss, validation_loss)]
     print(f"seed {seed}, epoch {epoch:2}: training loss {losses[0]:5}  validation loss {losses[1]}")

@@ -9,16 +9,7 @@ from typing import NamedTuple
 from tqdm.auto import tqdm
 
 from toy_transformer import experiments
-from toy_transformer.experiments import (
-    TEST_DATA,
-    TRAINING_DATA,
-    VALIDATION_DATA,
-    Data,
-    Initialization,
-    Run,
-    Strings,
-    train_and_test,
-)
+from toy_transformer.experiments import Data, Initialization, Run, train_and_test
 from toy_transformer.model import ModelConfig
 from toy_transformer.proofs.horizon import known_horizon
 from toy_transformer.studies.parallel import completed
@@ -78,39 +69,33 @@ def sweep(
     config: ModelConfig,
     seeds: Sequence[int],
     executor: Executor | None = None,
-    training_data: Strings = TRAINING_DATA,
+    data: Data = Data(),
     training_config: TrainingConfig = TrainingConfig(),
     horizons: bool = True,
-    validation_data: Strings = VALIDATION_DATA,
-    test_data: Strings = TEST_DATA,
 ) -> list[SweepRow]:
-    """Train and test one model for each of many seeds; give one row for each, in their order.
+    """Train and test one model for each of many `seeds`, on strings such as `data`; give one row for each, in order.
 
     The work is done in this process, or by an executor, as `parallel.completed` says. Without `horizons`, which take
     a tenth to a sixth of the time, that column is None. Raises `ValueError` for no seeds or a seed twice, and
     `RuntimeError`, which names the seeds, where their training fails.
     """
-    settings = training_data, training_config, horizons, validation_data, test_data
-    return sweep_each({"models": config}, seeds, executor, *settings)["models"]
+    return sweep_each({"models": config}, seeds, executor, data, training_config, horizons)["models"]
 
 
 def sweep_each(
     configs: Mapping[str, ModelConfig],
     seeds: Sequence[int],
     executor: Executor | None = None,
-    training_data: Strings = TRAINING_DATA,
+    data: Data = Data(),
     training_config: TrainingConfig = TrainingConfig(),
     horizons: bool = True,
-    validation_data: Strings = VALIDATION_DATA,
-    test_data: Strings = TEST_DATA,
 ) -> dict[str, list[SweepRow]]:
-    """Sweep several configurations, as `sweep` does each; models of one architecture are trained side by side."""
+    """Sweep several `configs` by name, as `sweep` does one; models of one architecture are trained side by side."""
     if not seeds or len(set(seeds)) < len(seeds):
         raise ValueError(f"seeds={seeds!r}: expected at least one, and none twice")
     groups = {}
     for name, config in configs.items():
         groups.setdefault(config.architecture, []).extend((name, seed) for seed in seeds)
-    data = training_data, validation_data, test_data
     chunks = {_describe(chunk): chunk for group in groups.values() for chunk in _chunks(group)}
     tasks = {
         label: (data, [(configs[name], seed) for name, seed in chunk], training_config, horizons)
