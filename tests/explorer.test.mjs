@@ -3,9 +3,9 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
-import { decode, encode, erf, parse, project, splitStrings, trace } from "../src/toy_transformer/explorer/explorer.js";
+import { CORNERS, decode, encode, erf, parse, project, splitStrings, trace } from "../src/toy_transformer/explorer/explorer.js";
 
-const { models, erfs } = JSON.parse(readFileSync(process.env.EXPECTED, "utf8"));
+const { models, corners, erfs } = JSON.parse(readFileSync(process.env.EXPECTED, "utf8"));
 
 /** Two float64 computations of one quantity: some dozen roundings, each of terms of this size, lie between them. */
 function assertClose(found, expected, size, what) {
@@ -16,6 +16,13 @@ function assertClose(found, expected, size, what) {
 test("the error function is Python's", () => {
   assert.ok(erfs.length > 100);
   for (const [x, expected] of erfs) assertClose(erf(x), expected, Math.abs(expected), `erf(${x})`);
+});
+
+test("the triangle has its corners where Python has them", () => {
+  const [[left, bottom], [right]] = CORNERS;
+  const size = right - left;
+  const found = CORNERS.map(([x, y]) => [(x - left) / size, (bottom - y) / size]);
+  found.flat().forEach((number, i) => assertClose(number, corners.flat()[i], 1, `corner ${i}`));
 });
 
 test("a trace is that of the model in Python", () => {

@@ -11,6 +11,7 @@ from toy_transformer.model import ModelConfig, Transformer
 from toy_transformer.proofs.all_lengths import NotCertified, certify_all_lengths
 from toy_transformer.proofs.certificate import enclose_logit
 from toy_transformer.proofs.horizon import horizon
+from toy_transformer.proofs.logit import logit_of
 from toy_transformer.task import Task
 from toy_transformer.weights import build
 
@@ -79,6 +80,17 @@ def test_the_distance_holds(trained):
                     with ctx.workprec(128):
                         distance = abs(enclose_logit(model, tuple(counts)) - limit.logit)
                         assert distance < limit.distance(length) + 1e-30
+
+
+def test_the_terms_of_a_limit(trained):
+    """L R and κ D of each head, from the formula in float64."""
+    model = trained[5].with_length_scaling(0.5)
+    logit, limits = logit_of(model), {limit.letters: limit for limit in certify_all_lengths(model).limits}
+    a, b, _ = logit.values[:, :, 0].T
+    steepness = abs(logit.o) + 1.13 * abs(logit.u) @ abs(logit.F)
+    expected = zip(steepness * abs(a - b), 0.5 * abs(logit.scores[:, 0] - logit.scores[:, 1]), strict=True)
+    found = [[float(number) for number in term] for term in limits["ab"].terms]
+    assert found == [pytest.approx(term, rel=1e-12) for term in expected]
 
 
 @pytest.mark.parametrize("option", [dict(norm="rms"), dict(attend_cls=True)])

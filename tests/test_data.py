@@ -115,3 +115,8 @@ def test_several_letters_that_are_not_required():
     assert counts.sum(dim=1).min() == 1 and counts.sum(dim=1).max() == 12
     others = counts[:, [0, 2, 3, 4]].double().sum(dim=0)
     torch.testing.assert_close(others / others.sum(), torch.full((4,), 0.25).double(), rtol=0, atol=0.01)
+
+
+def test_the_defaults_of_strings_are_those_of_the_experiments():
+    assert VariableLengthStrings() == TRAINING_DATA
+    assert FixedLengthStrings() == FIXED_LENGTH_TRAINING_DATA

@@ -17,7 +17,7 @@ def test_unknown_experiment():
 
 
 def test_an_experiment_is_one_entry(monkeypatch):
-    data = VariableLengthStrings(epoch_size=640)
+    data = Data(VariableLengthStrings(epoch_size=640))
     entry = experiments.Experiment((0, 5), ModelConfig(hidden_size=3), data)
     monkeypatch.setitem(experiments.EXPERIMENTS, "mine", entry)
     runs = experiments.run("mine")
@@ -84,8 +84,3 @@ def _check_test_results(run):
                 wrong.append(string)
     assert run.confusion_matrix == table
     assert run.wrong_strings == sorted(wrong)
-
-
-def test_the_defaults_of_strings_are_those_of_the_experiments():
-    assert VariableLengthStrings() == experiments.TRAINING_DATA
-    assert FixedLengthStrings() == experiments.FIXED_LENGTH_TRAINING_DATA

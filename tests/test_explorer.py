@@ -9,9 +9,10 @@ import torch
 
 from toy_transformer.editing.hand_written import EXACT
 from toy_transformer.explorer import Explorer, SideBySide, explore
-from toy_transformer.explorer.widget import LARGEST, VIEWS, find_horizon
+from toy_transformer.explorer.widget import LARGEST, LONGEST, VIEWS, find_horizon
 from toy_transformer.model import MAX_LENGTH_SCALING, ModelConfig, Transformer
 from toy_transformer.pictures import plots, views
+from toy_transformer.pictures.maps import SCALE
 from toy_transformer.proofs.horizon import Unfinished, shortest_wrong_string
 from toy_transformer.task import Task
 from toy_transformer.weights import build, numbers_of
@@ -31,11 +32,15 @@ def test_the_model_is_an_ordinary_one(explorer, walkthrough):
 
 
 def test_the_page_draws_the_line_where_python_does(explorer):
-    limits = dict(re.findall(r"^const (LARGEST\w*) = (.*);$", explorer._esm, re.MULTILINE))
-    assert {name: float(limit) for name, limit in limits.items()} == {
+    expected = {
+        "MAX_STRINGS": views.MAX_STRINGS,
+        "LONGEST": LONGEST,
         "LARGEST": LARGEST,
         "LARGEST_SCALING": MAX_LENGTH_SCALING,
+        "GREATEST_LOGIT": SCALE.vmax,
     }
+    limits = re.findall(rf"^const ({'|'.join(expected)}) = (.*);$", explorer._esm, re.MULTILINE)
+    assert {name: float(limit) for name, limit in limits} == expected
 
 
 def test_a_still_is_drawn_once_for_each_display(explorer, monkeypatch):

@@ -14,7 +14,7 @@ from toy_transformer.editing.hand_written import EXACT
 from toy_transformer.model import ModelConfig, Transformer
 from toy_transformer.proofs.bounds import Bounds, _linear
 from toy_transformer.proofs.certificate import RADIUS_OF_MINIMUM, enclose_logit
-from toy_transformer.proofs.horizon import Undecidable, horizon, known_horizon, shortest_wrong_string
+from toy_transformer.proofs.horizon import Undecidable, Unfinished, horizon, known_horizon, shortest_wrong_string
 from toy_transformer.proofs.logit import GELU_MINIMUM
 from toy_transformer.task import Task
 from toy_transformer.training import TrainingConfig, train
@@ -238,3 +238,9 @@ def test_dropout_has_no_part_in_it(trained):
     assert model.training
     assert {shortest_wrong_string(model).float32_agrees for _ in range(10)} == {True}
     assert model.training
+
+
+def test_a_search_that_is_stopped_at_once_knows_nothing():
+    with pytest.raises(Unfinished, match="right up to 0 letters") as stopped:
+        shortest_wrong_string(Transformer(), max_boxes=0)
+    assert stopped.value.right_up_to == 0

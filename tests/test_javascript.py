@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import torch
 
 from toy_transformer.data import from_counts
 from toy_transformer.model import ModelConfig, Trace, Transformer
+from toy_transformer.pictures.maps import CORNERS
 from toy_transformer.weights import build, numbers_of
 
 TESTS = Path(__file__).parent / "explorer.test.mjs"
@@ -76,6 +78,7 @@ def test_javascript(tmp_path):
     rng = np.random.default_rng(0)
     expected = {
         "models": [random_model(rng) for _ in range(300)],
+        "corners": CORNERS.tolist(),
         "erfs": [[x, math.erf(x)] for x in np.linspace(-7, 7, 281).tolist()],
     }
     (tmp_path / "expected.json").write_text(json.dumps(expected))
@@ -87,4 +90,5 @@ def test_javascript(tmp_path):
         timeout=60,
     )
     assert run.returncode == 0, run.stdout + run.stderr
-    assert "pass 1" in run.stdout and "fail 0" in run.stdout
+    counts = {what: int(number) for what, number in re.findall(r"(\w+) (\d+)$", run.stdout, re.MULTILINE)}
+    assert counts["pass"] == counts["tests"] >= TESTS.read_text().count("test(")

@@ -95,6 +95,16 @@ def test_heads_that_add_nothing_of_their_own_go(attend_cls, length_scaling):
     assert reduce_exactly(build(cancelling, config, torch.float64)).config.num_attention_heads == 1
 
 
+def test_heads_that_look_at_the_same_and_see_other_things_stay():
+    numbers = untrained(0)
+    scaled(numbers["W_Q"], 1, like=0, factor=1)
+    scaled(numbers["W_K"], 1, like=0, factor=1)
+    model = build(numbers, ModelConfig(hidden_size=5, num_attention_heads=3))
+    reduced = reduce_exactly(model)
+    assert reduced.config.num_attention_heads == 3
+    torch.testing.assert_close(logits(reduced), logits(model), rtol=1e-9, atol=1e-12)
+
+
 def test_constant_values_are_folded_into_the_start():
     numbers = untrained(2)
     for token in "abc":

@@ -71,7 +71,7 @@ const isPositive = (counts) => counts[0] > 0 && counts[1] > 0;
 // ---------------------------------------------------------------- the notation
 
 const MAX_STRINGS = 10;
-const MAX_LENGTH = 1e15;
+const LONGEST = 1e15;
 
 /** Letter counts of "ab{100}"; throws an error that says what is wrong. */
 export function parse(string) {
@@ -86,7 +86,7 @@ export function parse(string) {
     counts[LETTERS.indexOf(span[1])] += span[2] ? Number(span[2]) : 1;
     position += span[0].length;
   }
-  if (total(counts) > MAX_LENGTH) throw new Error(`“${brief(string)}” is longer than 10^15 letters`);
+  if (total(counts) > LONGEST) throw new Error(`“${brief(string)}” is longer than 10^15 letters`);
   return counts;
 }
 
@@ -679,7 +679,7 @@ function verdictView(explorer) {
 
 // ---------------------------------------------------------------- the map of all strings
 
-const CORNERS = [[30, 310], [330, 310], [180, 310 - 300 * Math.sqrt(0.75)]];
+export const CORNERS = [[30, 310], [330, 310], [180, 310 - 300 * Math.sqrt(0.75)]];
 const MAP = { width: 360, height: 340 };
 const COLUMNS = 40;
 const ROWS = 35;
@@ -706,18 +706,22 @@ function outward(missing) {
   return away.map((x) => x / Math.hypot(...away));
 }
 
+function sharesAt(row, column) {
+  const c = 1 - row / ROWS;
+  const b = column / COLUMNS - c / 2;
+  return [1 - b - c, b, c];
+}
+
 /** Logits on a grid over the triangle, row by row from the top; points outside are moved to its rim. */
 function logitsOnGrid(explorer) {
   const { projected } = explorer.derived;
   const logits = [];
   for (let row = 0; row <= ROWS; row++) {
-    const c = 1 - row / ROWS;
     logits.push([]);
     for (let column = 0; column <= COLUMNS; column++) {
-      const b = column / COLUMNS - c / 2;
-      const near = b > -0.04 && b + c < 1.04;
-      const shares = [1 - b - c, b, c].map((share) => Math.max(share, LEAST_SHARE));
-      logits[row].push(near ? explorer.logit(shares, projected) : NaN);
+      const shares = sharesAt(row, column);
+      const near = shares[0] > -0.04 && shares[1] > -0.04;
+      logits[row].push(near ? explorer.logit(shares.map((share) => Math.max(share, LEAST_SHARE)), projected) : NaN);
     }
   }
   return logits;
@@ -741,7 +745,7 @@ function paintMap(canvas, explorer, logits) {
 
 /** The curve where the logit is 0, as an SVG path: a piece of line for each square of the grid that it crosses. */
 function zeroCurve(logits) {
-  const point = (row, column) => [30 + (300 * column) / COLUMNS, 310 - 300 * Math.sqrt(0.75) * (1 - row / ROWS)];
+  const point = (row, column) => placeOnMap(sharesAt(row, column));
   const yes = logits.map((row) => row.map((logit) => logit > 0));
   const pieces = [];
   for (let row = 0; row < ROWS; row++) {

@@ -21,7 +21,7 @@ from toy_transformer.pictures import views as pictures_of
 from toy_transformer.pictures.maps import YES_AND_NO
 from toy_transformer.pictures.picture import Picture, WithPicture
 from toy_transformer.proofs.all_lengths import NotCertified, certify_all_lengths
-from toy_transformer.proofs.horizon import Undecidable, Unfinished, WrongString, shortest_wrong_string
+from toy_transformer.proofs.horizon import SEARCHED_LENGTH, Undecidable, Unfinished, WrongString, shortest_wrong_string
 from toy_transformer.task import Task, Tokenizer, contains_all
 from toy_transformer.training import TrainedModel
 from toy_transformer.weights import build, numbers_of
@@ -264,7 +264,7 @@ def _sentence_on_all(model: Transformer) -> str:
     try:
         proof = certify_all_lengths(model, LIVE_BOXES)
     except (NotCertified, ValueError, Undecidable, Unfinished):
-        return "Right on every string up to 1,000,000 letters; longer ones were not searched."
+        return f"Right on every string up to {SEARCHED_LENGTH:,} letters; longer ones were not searched."
     return f"Right on every string of every length: proved from {proof.from_length:,} letters on, below by certificate."
 
 

@@ -15,7 +15,7 @@ from toy_transformer.data import from_counts
 from toy_transformer.evaluation import is_right
 from toy_transformer.model import Trace, Transformer
 from toy_transformer.pictures import maps, plots
-from toy_transformer.proofs.horizon import horizon, shortest_wrong_string
+from toy_transformer.proofs.horizon import SEARCHED_LENGTH, horizon, shortest_wrong_string
 from toy_transformer.proofs.logit import logit_of
 from toy_transformer.studies.sweeps import SweepRow
 from toy_transformer.training import TrainedModel
@@ -153,7 +153,7 @@ def draw_horizon(model: Transformer) -> Axes:
     """Draw the map of `draw_log_ratios` with the shortest string that the model gets wrong, if it is not too long."""
     wrong = shortest_wrong_string(model)
     ax = draw_log_ratios(model, [wrong.string] if wrong else [], decades=5)
-    right_up_to = f"right about every string up to {wrong.length - 1 if wrong else 10**6:,} letters"
+    right_up_to = f"right about every string up to {wrong.length - 1 if wrong else SEARCHED_LENGTH:,} letters"
     ax.set_title(right_up_to)
     return plots.describe(ax, f"The model is {right_up_to}. {ax.words}")
 

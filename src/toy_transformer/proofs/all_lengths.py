@@ -18,15 +18,12 @@ from flint import arb, ctx
 
 from toy_transformer.model import Transformer
 from toy_transformer.proofs.certificate import PRECISION, check_certificate, enclose_gelu
-from toy_transformer.proofs.horizon import WrongAbout, certify
+from toy_transformer.proofs.horizon import SEARCHED_LENGTH, WrongAbout, certify
 from toy_transformer.proofs.logit import Logit, logit_of
 from toy_transformer.task import contains_all
 
 STEEPEST_GELU = arb("1.13")
 """GELU's derivative is between −0.13 and 1.13."""
-
-MAX_SEARCHED = 10**6
-"""How long the strings may be that are searched, where the bound says nothing."""
 
 
 class NotCertified(ValueError):
@@ -130,8 +127,8 @@ def _from_length(limits: Sequence[Limit], length_scaling: float) -> int:
     high = 2
     while not decided(high):
         high *= 2
-        if high > 2 * MAX_SEARCHED:
-            raise NotCertified(f"the bounds do not decide strings of {MAX_SEARCHED:,} letters")
+        if high > 2 * SEARCHED_LENGTH:
+            raise NotCertified(f"the bounds do not decide strings of {SEARCHED_LENGTH:,} letters")
     low = high // 2
     while high - low > 1:
         middle = (low + high) // 2

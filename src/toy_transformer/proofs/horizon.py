@@ -27,6 +27,9 @@ BOXES_TOGETHER = 20
 MAX_LENGTH = 10**9
 """Longer strings are too much alike: float64 bounds hardly tell one from the next."""
 
+SEARCHED_LENGTH = 10**6
+"""So long are the strings that are searched if nothing else is said."""
+
 MAX_PRECISION = 4096
 """Bits. Where so many do not tell a logit from 0, it is taken to be 0."""
 
@@ -68,7 +71,7 @@ class Unfinished(ArithmeticError):
 
 
 def shortest_wrong_string(
-    model: Transformer, max_length: int = 10**6, max_boxes: int | None = None
+    model: Transformer, max_length: int = SEARCHED_LENGTH, max_boxes: int | None = None
 ) -> WrongString | None:
     """Find a shortest string of at most `max_length` letters that the model gets wrong; None if there is none.
 
@@ -80,7 +83,7 @@ def shortest_wrong_string(
     return _search(model, max_length, max_boxes)[0]
 
 
-def horizon(model: Transformer, max_length: int = 10**6) -> int:
+def horizon(model: Transformer, max_length: int = SEARCHED_LENGTH) -> int:
     """Give the length up to which the model is right about every string; `max_length` if it is so far.
 
     Raises what `shortest_wrong_string` raises.
