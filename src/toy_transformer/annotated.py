@@ -26,6 +26,7 @@ def attention(
 ) -> tuple[Float[Tensor, "*batch query d_v"], Float[Tensor, "*batch query key"]]:
     """Scaled dot-product attention (Vaswani et al. 2017, equation 1); returns the output and the weights.
 
+    Each `query` gets a mean of the rows of `value`, by how well it goes with each `key`; `dropout` is for the weights.
     Where `mask`, of a shape that broadcasts to that of the weights, is 0, a score becomes −1e9, so that its weight
     is 0. Where it is 0 for all keys, all scores are equal, and so are the weights.
     """
@@ -58,7 +59,7 @@ class MultiHeadedAttention(nn.Module):
         value: Float[Tensor, "batch key d_model"],
         mask: Tensor | None = None,
     ) -> tuple[Float[Tensor, "batch query d_model"], Float[Tensor, "batch head query key"]]:
-        """Returns the output and the weights of each head.
+        """Returns the output and the weights of each head, for `query`, `key` and `value` before they are mapped.
 
         `mask` is the same for all heads, of shape (batch, 1, key) or (batch, query, key), where batch may be 1.
         Raises `ValueError` for another shape, and for tokens that are not given in a batch.
@@ -98,7 +99,7 @@ class PositionwiseFeedForward(nn.Module):
 
 
 class LayerNorm(nn.Module):
-    """Layer norm as the original writes it: over the standard deviation with n − 1 in it, plus eps.
+    """Layer norm of x as the original writes it: over the standard deviation with n − 1 in it, plus eps.
 
     `torch.nn.LayerNorm` (Ba et al. 2016) divides by n, and adds eps to the variance, under the root: for n numbers
     its results are √(n / (n − 1)) times as large.
@@ -128,7 +129,7 @@ class SublayerConnection(nn.Module):
 
 
 class EncoderLayer(nn.Module):
-    """Self-attention and feed-forward, each in a `SublayerConnection`."""
+    """Self-attention and feed-forward of x, each in a `SublayerConnection`; the mask is that of the attention."""
 
     def __init__(self, size: int, self_attn: MultiHeadedAttention, feed_forward: nn.Module, dropout: float):
         super().__init__()
@@ -143,7 +144,7 @@ class EncoderLayer(nn.Module):
 
 
 class Encoder(nn.Module):
-    """N copies of a layer, one after the other, and a norm at the end."""
+    """N copies of a layer, one after the other, for x and a mask, and a norm at the end."""
 
     def __init__(self, layer: EncoderLayer, N: int):
         super().__init__()
@@ -195,5 +196,5 @@ def torch_encoder_layer(ours: EncoderLayer) -> nn.TransformerEncoderLayer:
 
 
 def subsequent_mask(size: int) -> Bool[Tensor, "1 size size"]:
-    """The mask with which each position attends to itself and those before it."""
+    """The mask, of this size, with which each position attends to itself and those before it."""
     return torch.ones(1, size, size, dtype=torch.bool).tril()

@@ -32,7 +32,8 @@ class VariableLengthStrings:
 
     Every combination of required letters that occur or do not gets its share of a batch; the one in
     which all of them occur gets the largest. A smaller `alpha` makes the numbers of the
-    required letters more unequal: they are drawn from a Dirichlet distribution with that total.
+    required letters more unequal: they are drawn from a Dirichlet distribution with that total. An epoch has
+    `epoch_size` strings, cut down to whole batches of `batch_size`.
 
     Raises `ValueError` where a batch is too small to hold every combination.
     """
@@ -154,7 +155,7 @@ def _draw_epoch(data: VariableLengthStrings, seed: int) -> tuple[tuple[Batch, ..
 
 @dataclass(frozen=True)
 class FixedLengthStrings:
-    """All strings of `length` letters, in batches, shuffled anew for each epoch."""
+    """All strings of `length` letters, in batches of `batch_size`, shuffled anew for each epoch; `seed` says how."""
 
     task: Task = Task()
     length: int = 9

@@ -60,7 +60,7 @@ def check_encoding(token_ids: Sequence[int], string: str) -> str | None:
 
 @_check
 def check_logit(logit: float, model: Transformer, string: str) -> str | None:
-    """Notebook 01: compute a logit from the transformed CLS."""
+    """Notebook 01: compute the logit of a string from the transformed CLS."""
     trace = model.trace([string])
     transformed, embedded = trace.transformed_embeddings[0, 0], trace.embeddings[0, 0]
     classifier = model.classifier.weight[0]
@@ -76,7 +76,7 @@ def check_logit(logit: float, model: Transformer, string: str) -> str | None:
 
 @_check
 def check_boundary_point(point: Sequence[float], model: Transformer) -> str | None:
-    """Notebook 01: find a vector, other than the origin, of which the classifier cannot decide."""
+    """Notebook 01: find a point, other than the origin, of which the classifier cannot decide."""
     point = torch.tensor([float(x) for x in point], dtype=torch.float64)
     classifier = model.classifier.weight[0].double()
     if len(point) != 2:
@@ -112,7 +112,7 @@ def check_softmax(weights: Sequence[float], scores: Sequence[float]) -> str | No
 
 @_check
 def check_equal_share(count: float, model: Transformer) -> str | None:
-    """Notebook 02: how many b in "ab{n}" get as much of head 0's attention, together, as the one a?"""
+    """Notebook 02: which count n of b in "ab{n}" gets as much of head 0's attention, together, as the one a?"""
     scores = model.trace(["ab"]).attention_scores[0, 0, 0]
     lead = (scores[1] - scores[2]).item()
     count = float(count)
@@ -127,7 +127,7 @@ def check_equal_share(count: float, model: Transformer) -> str | None:
 
 @_check
 def check_same_proportions(string: str, model: Transformer, other: str) -> str | None:
-    """Notebook 02: find a string of another length with the same logit."""
+    """Notebook 02: find a string of another length that has the same logit as the `other`."""
     tokenizer = model.tokenizer
     counts, other_counts = tokenizer.counts(string), tokenizer.counts(other)
     if counts == other_counts:
@@ -142,7 +142,7 @@ def check_same_proportions(string: str, model: Transformer, other: str) -> str |
 
 @_check
 def check_wrong_string(string: str, model: Transformer, max_length: int) -> str | None:
-    """Notebook 03: find a string that the model gets wrong."""
+    """Notebook 03: find a string of at most `max_length` letters that the model gets wrong."""
     counts = model.tokenizer.counts(string)
     if sum(counts) > max_length:
         return f"it has {sum(counts):,} letters; find one of at most {max_length}."
@@ -153,7 +153,7 @@ def check_wrong_string(string: str, model: Transformer, max_length: int) -> str 
 
 @_check
 def check_first_failure(repeats: int, model: Transformer) -> str | None:
-    """Notebook 03: from which N on is "a{N}b" wrong, to one percent?"""
+    """Notebook 03: from how many repeats N on is "a{N}b" wrong, to one percent?"""
     double = copy.deepcopy(model).double()
     repeats = int(repeats)
     if not 100 <= repeats <= 10**12:
@@ -167,7 +167,7 @@ def check_first_failure(repeats: int, model: Transformer) -> str | None:
 
 @_check
 def check_healing_factor(factor: float, model: Transformer, string: str) -> str | None:
-    """Notebook 03: which whole number must head 0's query be multiplied by to get a string right?"""
+    """Notebook 03: which whole factor must head 0's query be multiplied by to get a string right?"""
     if factor != int(factor) or factor < 1:
         return "a whole number of at least 1 is asked for."
     if not is_right(scale_query(model, 0, factor), string):
@@ -179,7 +179,7 @@ def check_healing_factor(factor: float, model: Transformer, string: str) -> str 
 
 @_check
 def check_negative_share(share: float, batch_size: int) -> str | None:
-    """Notebook 04: which share of the training strings is answered with no, for this size of a batch?"""
+    """Notebook 04: which share of the training strings is answered with no, for this `batch_size`?"""
     batch = next(VariableLengthStrings(batch_size=batch_size, epoch_size=batch_size).epochs())[0]
     right, share = (batch.labels == 0).float().mean().item(), float(share)
     if math.isclose(share, right, abs_tol=1e-3):
@@ -243,7 +243,7 @@ def check_score(score: float, model: Transformer, head: int, query: str, key: st
 
 @_check
 def check_note_shape(shape: tuple[int, int], n: int, d: int, d_k: int) -> str | None:
-    """Notebook 05: the shape of Q x xᵀ Kᵀ, where tokens are columns."""
+    """Notebook 05: the shape of Q x xᵀ Kᵀ, where `n` tokens of `d` numbers are columns, and keys have `d_k`."""
     if tuple(shape) == (d_k, d_k):
         return None
     if tuple(shape) == (n, n):
@@ -276,7 +276,7 @@ def check_shortest_wrong(string: str, model: Transformer) -> str | None:
 
 @_check
 def check_number_of_counts(number: int, length: int) -> str | None:
-    """Notebook 06: how many counts of three letters does a length have?"""
+    """Notebook 06: which number of counts of three letters does a length have?"""
     if number == math.comb(length + 2, 2):
         return None
     if number == 3**length:
@@ -290,7 +290,7 @@ def check_number_of_counts(number: int, length: int) -> str | None:
 
 @_check
 def check_scaled_horizon(head_and_factor: tuple[int, float], model: Transformer, length: int) -> str | None:
-    """Notebook 06: multiply one head's query by at most 10, and be right about every string of some length."""
+    """Notebook 06: `head_and_factor` multiply one head's query, to be right about every string of some length."""
     head, factor = head_and_factor
     if head not in range(model.config.num_attention_heads) or not 0 < factor <= 10:
         raise ValueError("expected a head, 0 or 1, and a factor of at most 10, such as (0, 1.5)")
@@ -302,7 +302,7 @@ def check_scaled_horizon(head_and_factor: tuple[int, float], model: Transformer,
 
 @_check
 def check_first_scaled_length(length: int, length_scaling: float) -> str | None:
-    """Notebook 07: the shortest strings whose scores are multiplied by more than 1."""
+    """Notebook 07: the length of the shortest strings whose scores κ, the `length_scaling`, makes larger."""
     first = math.floor(math.exp(1 / length_scaling)) + 1
     if length == first:
         return None
@@ -313,7 +313,7 @@ def check_first_scaled_length(length: int, length_scaling: float) -> str | None:
 
 @_check
 def check_least_scaling(length_scaling: float, model: Transformer) -> str | None:
-    """Notebook 07: the least κ at which the proof's exponents are above 1, to two percent."""
+    """Notebook 07: the least κ, a `length_scaling`, at which the proof's exponents are above 1, to two percent."""
     length_scaling, large = float(length_scaling), 10.0
     limits = certify_all_lengths(model.with_length_scaling(large)).limits
     least_lead = min(float(exponent.mid()) / large for limit in limits for _, exponent in limit.terms)
@@ -326,7 +326,7 @@ def check_least_scaling(length_scaling: float, model: Transformer) -> str | None
 
 @_check
 def check_hand_written(numbers: Mapping[str, Sequence], length: int) -> str | None:
-    """Notebook 07: write 36 numbers that are right about every string of at most so many letters."""
+    """Notebook 07: write 36 numbers that are right about every string of at most this length."""
     try:
         wrong = shortest_wrong_string(build(numbers))
     except Undecidable as error:

@@ -90,7 +90,10 @@ def train_and_test(
     on_epoch: OnEpoch | None = None,
     training_config: TrainingConfig = TrainingConfig(),
 ) -> list[Run]:
-    """Train models of one architecture side by side on strings of their task, and test them; give their runs."""
+    """Train models of one architecture side by side on strings of their task, and test them; give their runs.
+
+    `on_epoch` is as for `run`.
+    """
     models = [Transformer(config, seed) for config, seed in initializations]
     training, validation, test = (replace(strings, task=models[0].config.task).epochs() for strings in data)
     histories = train(models, training, concatenate(next(validation)), training_config, on_epoch)
@@ -99,6 +102,6 @@ def train_and_test(
 
 
 def print_losses(seed: int, epoch: int, train_loss: float, validation_loss: float) -> None:
-    """Print the losses of a `seed` after an `epoch`, with the digits that are the same on every machine."""
+    """Print a seed, an epoch, its `train_loss` and `validation_loss`, with the digits that all machines agree in."""
     losses = [f"{float(f'{loss:.3g}'):g}" for loss in (train_loss, validation_loss)]
     print(f"seed {seed}, epoch {epoch:2}: training loss {losses[0]:5}  validation loss {losses[1]}")

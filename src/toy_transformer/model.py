@@ -31,10 +31,13 @@ METADATA_KEY = "toy_transformer"
 class ModelConfig:
     """The sizes and options of a model. Raises `ValueError` for one that cannot be.
 
-    `norm` is None, "layer" or "rms". The three `…_init` are None for torch's own initialization;
-    "linear_like" draws the embeddings as torch draws the weights of a linear map, and "output_fan_out"
-    scales an output map's weights by the number of its outputs. `length_scaling` is κ: in a string of n letters,
-    attention scores are multiplied by max(1, κ ln n) (Chiang and Cholak 2022); 0 leaves them alone.
+    `hidden_size` is that of the embeddings, `feed_forward_size` the number of units of the feed-forward layer; each
+    of `num_attention_heads` has queries, keys and values of `attention_head_size`. `attend_cls` says whether CLS may
+    attend to itself. `norm` is None, "layer" or "rms", `dropout` a probability. `embedding_init` is None for torch's
+    own initialization, or "linear_like", as torch draws the weights of a linear map; `attention_output_init` and
+    `feed_forward_output_init` may be "output_fan_out", which scales the weights by the number of outputs.
+    `length_scaling` is κ: in a string of n letters, attention scores are multiplied by max(1, κ ln n) (Chiang and
+    Cholak 2022); 0 leaves them alone.
     """
 
     task: Task = Task()
@@ -231,15 +234,15 @@ class Transformer(nn.Module):
         return self(torch.tensor(token_ids), torch.tensor(multiplicities, dtype=dtype))
 
     def with_length_scaling(self, length_scaling: float) -> "Transformer":
-        """Gives a copy with the same weights and another `ModelConfig.length_scaling`; raises what that raises."""
+        """Gives a copy with the same weights and another `length_scaling`; raises `ValueError` where it cannot be."""
         model = copy.deepcopy(self)
         model.config = replace(self.config, length_scaling=length_scaling)
         return model
 
     def save(self, path: str | Path) -> None:
-        """Writes the model into a file of the format safetensors, for `weights.load`; raises `OSError` if it cannot.
+        """Writes the model to `path`, in the format safetensors, for `weights.load`; raises `OSError` if it cannot.
 
-        Configuration and seed are its metadata. A file that is there already stays whole until the new one is.
+        Configuration and seed are metadata. A file that is there already stays whole until the new one is.
         """
         described = json.dumps({"config": asdict(self.config), "seed": self.seed})
         unfinished = Path(f"{path}.unfinished")

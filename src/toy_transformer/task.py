@@ -66,7 +66,7 @@ class Tokenizer:
         return SPECIAL_TOKENS + tuple(self.letters)
 
     def parse(self, string: str) -> list[tuple[str, int]]:
-        """Read the notation: "ab{100}" gives [("a", 1), ("b", 100)]."""
+        """Read a string in the notation: "ab{100}" gives [("a", 1), ("b", 100)]."""
         if not isinstance(string, str):
             raise ValueError(f"expected a string such as 'ab{{100}}c', found {reprlib.repr(string)}")
         spans, position = [], 0
@@ -91,7 +91,7 @@ class Tokenizer:
         return letter, int(digits or 1), match.end()
 
     def counts(self, string: str) -> tuple[int, ...]:
-        """Count each letter: "ab{100}" gives (1, 100, 0)."""
+        """Count each letter of a string: "ab{100}" gives (1, 100, 0)."""
         total: Counter[str] = Counter()
         for letter, count in self.parse(string):
             total[letter] += count
@@ -130,7 +130,7 @@ class Tokenizer:
         return _padded([self.encode(string) for string in _several(strings)], PAD)
 
     def encode_spans(self, strings: Sequence[str]) -> tuple[list[list[int]], list[list[int]]]:
-        """Write each `x` and each `x{n}` as one token; give the token ids and their multiplicities.
+        """Write each `x` and each `x{n}` of several strings as one token; give the token ids and their multiplicities.
 
         ["ab{100}"] gives [[0, 2, 3]] and [[1, 1, 100]]. Rows are padded with PAD, of multiplicity 1.
         """
@@ -183,7 +183,7 @@ def _allowed_ids(position: int, length: int, vocabulary_size: int) -> range:
 
 
 def whole_numbers(values: Iterable[int]) -> list[int]:
-    """Read whole numbers out of a list, a tensor or the like; raises `ValueError` for anything else."""
+    """Read the values of a list, a tensor or the like as whole numbers; raises `ValueError` for anything else."""
     try:
         return [operator.index(value) for value in values]
     except TypeError:

@@ -113,10 +113,10 @@ def train(
 ) -> list[TrainedModel]:
     """Train models side by side; give their histories in their order, and leave the models as they are.
 
-    Parameters that do not require a gradient are frozen: they stay as they are. `training_epochs` gives the batches
-    of one epoch after another, and is read only as far as needed. With dropout, what is dropped depends on which
-    models are trained together. Raises `ValueError` for no models, for models that differ in more than their
-    initialization or in what is frozen, and where all is frozen.
+    `training_epochs` gives the batches of one epoch after another, and is read only as far as needed; `on_epoch` is
+    told how each went. Parameters that do not require a gradient are frozen: they stay as they are. With dropout,
+    what is dropped depends on which models are trained together. Raises `ValueError` for no models, for models that
+    differ in more than their initialization or in what is frozen, and where all is frozen.
     """
     architectures = {model.config.architecture for model in models}
     if len(architectures) != 1:

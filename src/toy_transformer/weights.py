@@ -50,7 +50,7 @@ def _read(name: str, numbers: Sequence, like: torch.Tensor) -> torch.Tensor:
 
 
 def load(path: str | Path) -> Transformer:
-    """Read a model that `Transformer.save` has written, ready to be asked.
+    """Read the model that `Transformer.save` has written to a path, ready to be asked.
 
     A file is data: nothing of it is executed. Raises `OSError` where it cannot be read, and `ValueError` where it
     is not such a file, or its numbers are not finite or not those that its configuration needs.

@@ -47,7 +47,7 @@ class Pruning(NamedTuple):
     points: list[CurvePoint]
 
     def down_to(self, num_heads: int) -> dict[int, float]:
-        """Give those that are silent when so many are left. Raises `ValueError` for a number that cannot be."""
+        """Give those that are silent when `num_heads` are left. Raises `ValueError` for a number that cannot be."""
         if num_heads not in range(1, self.points[0].num_heads + 1):
             raise ValueError(f"num_heads={num_heads!r}: expected a whole number from 1 to {self.points[0].num_heads}")
         return dict(list(self.silent.items())[: self.points[0].num_heads - num_heads])
@@ -71,7 +71,7 @@ def gradient_importance(
 ) -> Float[Tensor, "head"]:
     """The expected absolute gradient of the loss with respect to a mask on the head's result (equation 2).
 
-    The mask goes from 1 towards 0, whatever the constants are.
+    The mask goes from 1 towards 0, whatever the `constants` are; the heads that are `silent` have them already.
     """
     results = _silence(results_of(model, strings), constants, silent).requires_grad_()
     (gradients,) = torch.autograd.grad(_losses(model, results, strings).sum(), results)
@@ -81,7 +81,7 @@ def gradient_importance(
 def ablation_importance(
     model: Transformer, strings: Batch, constants: Constants, silent: Sequence[int] = ()
 ) -> Float[Tensor, "head"]:
-    """How much the mean loss grows when the head is silent."""
+    """How much the mean loss grows when the head is silent, and one of the `constants` its result."""
     results = _silence(results_of(model, strings), constants, silent)
     loss = _losses(model, results, strings).mean()
     losses = [_losses(model, _silence(results, constants, [head]), strings).mean() for head in constants]
@@ -91,7 +91,10 @@ def ablation_importance(
 def horizon_importance(
     model: Transformer, strings: Batch, constants: Constants, silent: Sequence[int] = ()
 ) -> Float[Tensor, "head"]:
-    """How short the horizon gets when the head is silent: minus the horizon that is left, 0 if none is known."""
+    """How short the horizon gets when the head is silent, and one of the `constants` its result.
+
+    It is minus the horizon that is left, 0 if none is known.
+    """
     gone = {head: constants[head] for head in silent}
     lengths = [
         0 if head in gone else (known_horizon(without_heads(model, gone | {head: constants[head]})) or 0)
@@ -123,7 +126,7 @@ MEASURES = {"gradient": gradient_importance, "ablation": ablation_importance, "h
 def random_importance(
     model: Transformer, strings: Batch, constants: Constants, silent: Sequence[int] = ()
 ) -> Float[Tensor, "head"]:
-    """The yardstick: numbers that know nothing of the model but its seed."""
+    """The yardstick: numbers that know of the model its seed, and nothing of strings, constants or silent heads."""
     return torch.rand(len(constants), generator=torch.Generator().manual_seed(model.seed), dtype=torch.float64)
 
 
@@ -180,7 +183,9 @@ def errors_and_horizon(model: Transformer, test_strings: Batch) -> tuple[int, in
 
 
 def fewest_heads(points: Sequence[CurvePoint], keep_horizon: bool = False) -> int:
-    """Say how far pruning can go until it first costs a test string, or makes the horizon shorter than at its start.
+    """Say how far pruning can go until it first costs a test string.
+
+    With `keep_horizon`, it must not make the horizon shorter than at its start, either.
 
     Raises `ValueError` where the model has errors before any head has gone.
     """

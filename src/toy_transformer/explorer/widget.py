@@ -124,11 +124,11 @@ class Explorer(_WithStill, anywidget.AnyWidget):
         return {self.model_name: self}
 
     def to_html(self, path: str | Path) -> None:
-        """Write the explorer, with its state, as one page that needs neither a network nor Python."""
+        """Write the explorer, with its state, to a path, as one page that needs neither a network nor Python."""
         Path(path).write_text(_page(self), encoding="utf-8")
 
     def set_state(self, sync_data: dict) -> None:
-        """Take over what the page has set, all at once."""
+        """Take over what the page has set, all at once: `sync_data` has the traits by name."""
         self._follows_the_page = True
         try:
             super().set_state(sync_data)
@@ -227,10 +227,10 @@ def explore(
 ) -> Explorer:
     """Make an explorer of a model, of a training with all its epochs, or of several by name.
 
-    `views` chooses from `VIEWS`; without it, all that make sense for the model are shown. Models of another size than
-    that of the 36 numbers can be looked at, not changed. Raises `ValueError` for a view that is unknown or does not
-    make sense, for models of different configurations together, and for models with norm, heads of more than one
-    number, or another task.
+    It begins with `strings`; `views` chooses from `VIEWS`, and without it, all that make sense for the model are
+    shown. Models of another size than that of the 36 numbers can be looked at, not changed. Raises `ValueError` for a
+    view that is unknown or does not make sense, for models of different configurations together, and for models with
+    norm, heads of more than one number, or another task.
     """
     if not isinstance(model, Mapping):
         model = {f"seed {model.seed}" if isinstance(model, TrainedModel) else "model": model}

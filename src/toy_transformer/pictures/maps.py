@@ -30,7 +30,7 @@ EDGE_DISTANCE = 0.035
 
 
 def triangle_grid(size: int = 300) -> Float[np.ndarray, "row column letter"]:
-    """Give the shares of the letters at each point of a picture of the triangle.
+    """Give the shares of the letters at `size` × `size` points of a picture of the triangle.
 
     They are negative outside it and on its edges, which are drawn on their own.
     """
@@ -44,7 +44,7 @@ def triangle_grid(size: int = 300) -> Float[np.ndarray, "row column letter"]:
 def log_ratio_grid(
     decades: int, size: int = 300
 ) -> tuple[Float[np.ndarray, "size"], Float[np.ndarray, "size size letter"], Float[np.ndarray, "size letter"]]:
-    """Give ratios, as many decades below 1 as above, and the counts of strings with b and c in these ratios to a.
+    """Give `size` ratios, as many decades below 1 as above, and the counts of strings with b and c in them to a.
 
     The rarest letter occurs once. The last of the three are the counts of strings without c.
     """
@@ -108,9 +108,9 @@ def plot_log_ratios(
 ) -> Axes:
     """Draw the logits of strings with all letters by how many b and how many c there are for each a.
 
-    `lengths` and `logits` belong to `log_ratio_grid`; `without_c` are the logits of strings of a and b alone, drawn
-    in a strip below. Strings of a certain length at most lie within a dashed curve. Of `marks`, the shares of
-    some strings, those with an a and a b are drawn.
+    `ratios`, `lengths` and `logits` belong to `log_ratio_grid`; `without_c` are the logits of strings of a and b
+    alone, drawn in a strip below. Strings of a certain length at most lie within a dashed curve. Of `marks`, the
+    shares of some strings, those with an a and a b are drawn; `wrong` says which of them the model gets wrong.
     """
     ax = ax or plt.subplots(figsize=(6, 5.2))[1]
     ratios = np.asarray(ratios)
@@ -147,7 +147,7 @@ def plot_value_plane(
     """Draw where strings lie in the plane of two heads' values, over the logits of that plane.
 
     `edges` has the values of strings of two letters, from the first letter alone to the second alone; `marks` those
-    of some strings.
+    of some strings, of which the model gets those in `wrong` wrong.
     """
     ax = ax or plt.subplots(figsize=(6, 4.6))[1]
     _shade(ax, *values, logits)

@@ -32,7 +32,7 @@ BEHIND_TEXT = dict(facecolor="white", edgecolor="none", pad=0.5)
 def plot_tokens(
     vectors: ArrayLike, names: Sequence[str], room_for: ArrayLike | None = None, ax: Axes | None = None
 ) -> Axes:
-    """Draw one 2-dimensional vector for each token as a point in the plane.
+    """Draw one 2-dimensional vector for each token, by its name in `names`, as a point in the plane.
 
     `vectors` has shape (token, 2), or (epoch, token, 2) to draw the way to the last epoch as well. The
     axes leave room for `room_for`, of shape (..., 2), so that several pictures can have the same.
@@ -53,7 +53,7 @@ def plot_tokens(
 
 
 def plot_losses(train_losses: ArrayLike, validation_losses: ArrayLike, ax: Axes | None = None) -> Axes:
-    """Draw the mean loss of a string by epoch, from epoch 1 on, on a log axis."""
+    """Draw `train_losses` and `validation_losses`, of a string on average, from epoch 1 on, on a log axis."""
     ax = ax or plt.subplots(figsize=(7, 3))[1]
     epochs = np.arange(1, len(train_losses) + 1)
     ax.semilogy(epochs, train_losses, "o-", color=INK, markersize=5, label="training strings")
@@ -131,7 +131,7 @@ def plot_query_and_keys(
 def plot_scores(scores: ArrayLike, names: Sequence[str], title: str = "", ax: Axes | None = None) -> Axes:
     """Draw the scores of all queries with all keys as a table of colours and numbers.
 
-    `scores` has shape (query, key); `names` names the tokens.
+    `scores` has shape (query, key); `names` names the tokens, `title` the head.
     """
     ax = ax or plt.subplots(figsize=(3.6, 3.2))[1]
     scores = np.asarray(scores, dtype=float)
@@ -191,8 +191,8 @@ def plot_over_repeats(
     """Draw numbers that depend on how often a letter is repeated, on a log axis.
 
     `repeats` has shape (point,), and so has each curve; a curve's name, such as "a{N}b", is its label.
-    Where the numbers are logits, the region of the answer yes is shaded. `levels` names heights to mark, such
-    as the value of each token.
+    `ylabel` says what the numbers are; of logits, the region of the answer yes is shaded. `levels` names heights to
+    mark, such as the value of each token.
     """
     if len(curves) > len(LINE_STYLES):
         raise ValueError(f"{len(curves)} curves: expected at most {len(LINE_STYLES)}, which can be told apart")
@@ -218,9 +218,9 @@ def plot_over_repeats(
 def plot_tokens_in_space(
     points: ArrayLike, names: Sequence[str], title: str = "", azimuth: float = -60, ax: Axes | None = None
 ) -> Axes:
-    """Draw one 3-dimensional vector for each token, with a stem down to the floor.
+    """Draw one 3-dimensional vector for each token, with a stem down to the floor, under a `title`.
 
-    `points` has shape (token, 3); `azimuth` is the angle, in degrees, from which one looks.
+    `points` has shape (token, 3), `names` names the tokens; `azimuth` is the angle, in degrees, from which one looks.
     """
     points = np.asarray(points, dtype=float)
     if points.shape[-1] != 3:
@@ -292,7 +292,7 @@ def plot_horizons(horizons: Mapping[str, ArrayLike], perfect: Mapping[str, Array
 def plot_horizon_by_epoch(
     horizons: Mapping[str, Sequence[int]], best_epochs: Mapping[str, int], ax: Axes | None = None
 ) -> Axes:
-    """Draw the horizons of models after each epoch, from epoch 1 on, on a log axis; the epoch kept is marked."""
+    """Draw the horizons of models after each epoch, from epoch 1 on, on a log axis; `best_epochs` are marked."""
     if len(horizons) > len(LINE_STYLES):
         raise ValueError(f"{len(horizons)} models: expected at most {len(LINE_STYLES)}, which can be told apart")
     ax = ax or plt.subplots(figsize=(7, 3))[1]
@@ -429,7 +429,7 @@ def _check_two_dimensional(vectors: np.ndarray) -> None:
 
 
 def describe(ax: Axes, words: str) -> Axes:
-    """Give the axes their text alternative."""
+    """Give the axes their text alternative: the picture in words."""
     ax.words = words
     return ax
 

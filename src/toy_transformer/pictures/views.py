@@ -25,7 +25,7 @@ MAX_POSITIONS = 12
 
 
 def split_strings(text: str) -> list[str]:
-    """Read strings typed by a person: "aac, baac" gives ["aac", "baac"].
+    """Read strings out of a text that a person typed: "aac, baac" gives ["aac", "baac"].
 
     Raises `ValueError` for more than fit into one picture.
     """
@@ -49,7 +49,8 @@ def draw_embeddings(trained: TrainedModel, epoch: int | None = None) -> Axes:
 def draw_embeddings_in_space(model: Transformer, azimuth: float = -60) -> Axes:
     """Draw the embeddings of CLS and of the letters in their three principal components (Pearson 1901).
 
-    Four points span three dimensions at most, however many numbers each of them has.
+    `azimuth` is the angle, in degrees, from which one looks. Four points span three dimensions at most, however many
+    numbers each of them has.
     """
     names = [name for name in model.tokenizer.vocabulary if name != "PAD"]
     embeddings = model.embedding.weight.detach()[[model.tokenizer.vocabulary.index(name) for name in names]]
@@ -79,7 +80,7 @@ def draw_cls_paths(model: Transformer, strings: Sequence[str], ax: Axes | None =
 
 
 def draw_queries_and_keys(model: Transformer, string: str, axes: Sequence[Axes] | None = None) -> Figure | SubFigure:
-    """Draw the query of CLS, the keys and the attention weights, one strip a head."""
+    """Draw the query of CLS, the keys of a string and the attention weights, one strip a head."""
     names = ["CLS", *(model.tokenizer.span(*span) for span in model.tokenizer.parse(string))]
     if len(names) > 1 + MAX_POSITIONS:
         raise ValueError(
@@ -139,7 +140,7 @@ def draw_triangle(model: Transformer, strings: Sequence[str] = (), length: float
 
 
 def draw_log_ratios(model: Transformer, strings: Sequence[str] = (), decades: int = 4, ax: Axes | None = None) -> Axes:
-    """Draw the logits of strings with an a and a b, by ratios of letters, and some strings among them.
+    """Draw the logits of strings with an a and a b, by ratios of letters over some decades, and strings among them.
 
     Where the length matters as well, the logits are those of the shortest strings.
     """
@@ -176,7 +177,7 @@ def draw_value_plane(model: Transformer, strings: Sequence[str] = (), ax: Axes |
 
 
 def draw_panels(models: Mapping[str, tuple[Transformer, Sequence[str]]], panels: Sequence[str]) -> Figure:
-    """Draw several pictures of each model with its strings, one row a model: of `PANELS`, the names.
+    """Draw several pictures of each model with its strings, one row a model; `panels` are names in `PANELS`.
 
     pyplot does not know of the figure, so that it can be made inside a style's context: a backend that starts there
     would stop showing figures when the context ends.

@@ -34,7 +34,7 @@ class NotCertified(ValueError):
 class Limit:
     """What becomes of strings with certain letters as they grow: their logits approach `logit`.
 
-    A string of n letters is at most `distance(n)` away from it. `terms` has L R and κ D for each
+    A string of length n is at most `distance(n)` away from it. `terms` has L R and κ D for each
     weighted mean that is not the same for all such strings.
     """
 
@@ -43,11 +43,12 @@ class Limit:
     terms: Sequence[tuple[arb, arb]]
 
     def distance(self, length: int) -> arb:
-        """Enclose the sum of L R (n − 1) n^(−κ D); only for κ ln n ≥ 1 does it bound the distance."""
+        """Enclose the sum of L R (n − 1) n^(−κ D) for a length n; only for κ ln n ≥ 1 does it bound the distance."""
         n = arb(length)
         return sum((factor * (n - 1) * (-exponent * n.log()).exp() for factor, exponent in self.terms), arb(0))
 
     def is_near(self, length: int) -> bool:
+        """Say whether all logits of strings of this length have the sign of the limit, as far as the bound tells."""
         return self.distance(length) < abs(self.logit)
 
 

@@ -28,7 +28,7 @@ class Bounds:
     def decide(self, boxes: Float[np.ndarray, "box 2 letter"], labels: Bool[np.ndarray, "box"]) -> list[bool]:
         """Say for each box whether the sign of the logit is certain to be right throughout.
 
-        A box is given by the least and the greatest count of each letter, and by its strings' label.
+        Each of the `boxes` is given by the least and the greatest count of each letter, and by its strings' label.
         """
         low, high = self.logits(boxes)
         margin = self.margin * self._score_factors(boxes)[:, 1]
@@ -37,7 +37,7 @@ class Bounds:
     def logits(
         self, boxes: Float[np.ndarray, "box 2 letter"]
     ) -> tuple[Float[np.ndarray, "box"], Float[np.ndarray, "box"]]:
-        """Give a lower and an upper bound of the logits of each box's strings."""
+        """Give a lower and an upper bound of the logits of the strings of each of the `boxes`."""
         c, o, b, F, u = (getattr(self.logit, name) for name in "cobFu")
         means = self.means(boxes)
         z_low, z_high = _linear(F, *means)
@@ -48,7 +48,7 @@ class Bounds:
     def means(
         self, boxes: Float[np.ndarray, "box 2 letter"]
     ) -> tuple[Float[np.ndarray, "box mean"], Float[np.ndarray, "box mean"]]:
-        """Give the range of each weighted mean.
+        """Give the range of each weighted mean in each of the `boxes`.
 
         It is monotone in the weight of each token while the others stay, so its extremes are at corners.
         """

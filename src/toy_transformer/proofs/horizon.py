@@ -107,7 +107,8 @@ def certify(model: Transformer, max_length: int, max_boxes: int | None = None) -
 
     It is plain data, for `certificate.check_certificate`: the length, the function that the model is, and boxes of
     letter counts that cover all strings and in each of which the sign of the logit is right throughout. Raises
-    `WrongAbout` where the model is wrong about one of them; and what `shortest_wrong_string` raises.
+    `WrongAbout` where the model is wrong about one of them; and what `shortest_wrong_string` raises, where
+    `max_boxes` is explained.
     """
     wrong, boxes = _search(model, max_length, max_boxes)
     if wrong:

@@ -37,7 +37,7 @@ class Logit:
     config: ModelConfig
 
     def of_means(self, means, gelu: Callable):
-        """Give the logit for each row of means; torch's tensors will do as well."""
+        """Give the logit for each row of means, with a `gelu` of such arrays; torch's tensors will do as well."""
         return self.c + means @ self.o + gelu(self.b + means @ self.F.T) @ self.u
 
     def multiplicities(self, counts: tuple[int, ...]) -> tuple[int, ...]:
@@ -67,7 +67,7 @@ def weights_of(model: Transformer) -> dict[str, Shaped[np.ndarray, "..."]]:
 
 
 def of_weights(weights: dict[str, Shaped[np.ndarray, "..."]], config: ModelConfig) -> Logit:
-    """Multiply the matrices of a model."""
+    """Multiply the matrices of a model, its `weights` by their short names."""
     heads, size = config.num_attention_heads, config.attention_head_size
     embedding, W_O, W_in = weights["embedding"], weights["W_O"], weights["W_in"]
     (classifier,), cls = weights["classifier"], embedding[CLS]

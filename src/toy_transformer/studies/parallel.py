@@ -10,7 +10,7 @@ from typing import Any
 
 
 def process_pool(workers: int = 2) -> ProcessPoolExecutor:
-    """Give an executor of processes on this machine, which outlive an interrupted cell."""
+    """Give an executor of so many processes, `workers` on this machine, which outlive an interrupted cell."""
     return ProcessPoolExecutor(
         workers, get_context("spawn"), initializer=signal.signal, initargs=(signal.SIGINT, signal.SIG_IGN)
     )

@@ -90,7 +90,10 @@ def sweep_each(
     training_config: TrainingConfig = TrainingConfig(),
     horizons: bool = True,
 ) -> dict[str, list[SweepRow]]:
-    """Sweep several `configs` by name, as `sweep` does one; models of one architecture are trained side by side."""
+    """Sweep several `configs` by name, as `sweep` does one, with the same seeds, executor, data and horizons or none.
+
+    Models of one architecture are trained side by side.
+    """
     if not seeds or len(set(seeds)) < len(seeds):
         raise ValueError(f"seeds={seeds!r}: expected at least one, and none twice")
     groups = {}
