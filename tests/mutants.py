@@ -216,6 +216,10 @@ def main() -> None:
     parser.add_argument("--modules", nargs="*", default=[*TESTS])
     arguments = parser.parse_args()
     mutants = [mutant for module in arguments.modules for mutant in mutants_of(module)]
+    there = {(mutant.module, mutant.change) for mutant in mutants}
+    listed = {(module, change) for module in arguments.modules for change in EQUIVALENT.get(module, {})}
+    if listed - there:
+        sys.exit(f"listed as equivalent, and no mutants any more: {listed - there}")
     random.Random(0).shuffle(mutants)
     runs = warm_up()
     slots = [Slot(runs.parent / str(i), runs) for i in range(PARALLEL)]
