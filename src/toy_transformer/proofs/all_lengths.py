@@ -11,6 +11,7 @@ certificate.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 from itertools import combinations
 
 import numpy as np
@@ -96,14 +97,14 @@ def _limit(logit: Logit, model: Transformer, present: Sequence[int]) -> Limit:
             distances = [abs(values[letter, i] - value) for letter in others]
             if all(distance == 0 for distance in distances):
                 continue
-            lead = -_largest([scores[letter] - scores[top] for letter in others])
+            lead = -reduce(arb.max, [scores[letter] - scores[top] for letter in others])
             exponent = model.config.length_scaling * lead
             if not exponent > 1:
                 raise NotCertified(
                     f"head {head}, letters {letters}: the lead of {model.tokenizer.letters[top]}, "
                     f"{float(lead.mid()):.2f}, times κ is not above 1"
                 )
-            terms.append((_steepness(logit, len(means) - 1) * _largest(distances), exponent))
+            terms.append((_steepness(logit, len(means) - 1) * reduce(arb.max, distances), exponent))
     limit = logit.of_means(np.array(means), enclose_gelu)
     label = contains_all(letters, model.config.task.required)
     if not (limit > 0 if label else limit < 0):
@@ -135,10 +136,3 @@ def _from_length(limits: Sequence[Limit], length_scaling: float) -> int:
         middle = (low + high) // 2
         low, high = (low, middle) if decided(middle) else (middle, high)
     return high
-
-
-def _largest(numbers: Sequence[arb]) -> arb:
-    largest, *others = numbers
-    for number in others:
-        largest = largest.max(number)
-    return largest

@@ -5,6 +5,7 @@ function of the stored weights. Nothing of the search in `horizon.py` or its `bo
 """
 
 from collections.abc import Sequence
+from functools import reduce
 from itertools import product
 
 import numpy as np
@@ -98,7 +99,8 @@ def enclose(logit: Logit, box: Box) -> arb:
     for scores, values in zip(logit.scores[:, occurs], logit.values[:, occurs], strict=True):
         counts = [(low[token], high[token]) for token in occurs]
         corners = map(np.array, product(*_extreme_weights(scores, factors, counts)))
-        means.extend(map(_hull, zip(*(corner @ values / corner.sum() for corner in corners), strict=True)))
+        at_corners = zip(*(corner @ values / corner.sum() for corner in corners), strict=True)
+        means.extend(reduce(arb.union, numbers) for numbers in at_corners)
     return logit.of_means(np.array(means), enclose_gelu)
 
 
@@ -115,13 +117,6 @@ def _extreme_weights(scores: Sequence[arb], factors: Sequence[arb], counts: Sequ
     return weights
 
 
-def _hull(balls: Sequence[arb]) -> arb:
-    hull, *others = balls
-    for ball in others:
-        hull = hull.union(ball)
-    return hull
-
-
 def _gelu(x: arb) -> arb:
     return x * (1 + (x / arb(2).sqrt()).erf()) / 2
 
@@ -130,7 +125,7 @@ def _gelu_over(x: arb) -> arb:
     """GELU falls up to its minimum and rises from there on: its extremes are at the ends, or at the minimum."""
     least = arb(GELU_MINIMUM, RADIUS_OF_MINIMUM)
     candidates = [_gelu(x.lower()), _gelu(x.upper())] + [_gelu(least)] * x.overlaps(least)
-    return _hull(candidates)
+    return reduce(arb.union, candidates)
 
 
 enclose_gelu = np.frompyfunc(_gelu_over, 1, 1)
