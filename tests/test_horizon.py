@@ -1,6 +1,9 @@
 """The shortest wrong string against exhaustive search, and against what is known of the trained models."""
 
+from collections import Counter
 from dataclasses import replace
+from functools import partial
+from inspect import signature
 from itertools import product
 
 import numpy as np
@@ -12,13 +15,22 @@ from toy_transformer import experiments
 from toy_transformer.data import VariableLengthStrings, concatenate, from_counts
 from toy_transformer.editing.hand_written import EXACT
 from toy_transformer.model import ModelConfig, Transformer
+from toy_transformer.proofs.all_lengths import NotCertified, certify_all_lengths
 from toy_transformer.proofs.bounds import Bounds, _linear
 from toy_transformer.proofs.certificate import RADIUS_OF_MINIMUM, enclose_logit
-from toy_transformer.proofs.horizon import Undecidable, Unfinished, horizon, known_horizon, shortest_wrong_string
+from toy_transformer.proofs.horizon import (
+    MAX_BOXES,
+    Undecidable,
+    Unfinished,
+    certify,
+    horizon,
+    known_horizon,
+    shortest_wrong_string,
+)
 from toy_transformer.proofs.logit import GELU_MINIMUM
 from toy_transformer.task import Task
 from toy_transformer.training import TrainingConfig, train
-from toy_transformer.weights import build
+from toy_transformer.weights import build, numbers_of
 
 CONFIGS = [
     ModelConfig(),
@@ -244,3 +256,78 @@ def test_a_search_that_is_stopped_at_once_knows_nothing():
     with pytest.raises(Unfinished, match="right up to 0 letters") as stopped:
         shortest_wrong_string(Transformer(), max_boxes=0)
     assert stopped.value.right_up_to == 0
+
+
+def underflowing() -> Transformer:
+    """Its unit gives what it sees to the logit, 1e180 times: some 1e-330 in each string with an a or a b.
+
+    In float64 the unit sees 0, and the rest of the logit, some 1e-160, has the right sign.
+    """
+    numbers = {
+        "CLS": [1, 0, 0, 0],
+        "a": [0, 1, 0, 0],
+        "b": [0, 0, 1, 0],
+        "c": [0, 0, 0, 1],
+        "W_Q": [[30, 0, 0, 0]] * 2,
+        "W_K": [[0, 1, 0, 0], [0, 0, 1, 0]],
+        "W_V": [[0, 1e-80, 0, 0], [0, 0, 1e-80, 0]],
+        "W_O": [[0, 0], [1e-80, 0], [0, 1e-80], [0, 0]],
+        "W_in": [[0, 1e-170, 1e-170, 0]],
+        "W_out": [[0], [-1e180], [0], [0]],
+        "classifier": [[-1.5e-160, 1, 1, 0]],
+    }
+    return build(numbers, ModelConfig(hidden_size=4, feed_forward_size=1), torch.float64)
+
+
+def test_what_underflows_proves_nothing():
+    model = underflowing()
+    with torch.no_grad():
+        assert model.trace(["ab"]).output_logits.item() > 0 > enclose_logit(model, (1, 1, 0))
+    for ask in (shortest_wrong_string, horizon, lambda model: certify(model, 3)):
+        with pytest.raises(Undecidable, match="told from 0 only where they are above"):
+            ask(model)
+    with pytest.raises(NotCertified, match="letters ab: their logits approach"):
+        certify_all_lengths(model.with_length_scaling(2.0))
+
+
+def test_weights_of_all_magnitudes():
+    """What is said is true; and where products overflow or vanish, nothing is said."""
+    rng = np.random.default_rng(0)
+    shapes = {name: np.shape(numbers) for name, numbers in numbers_of(Transformer()).items()}
+    strings = sorted((counts for counts in product(range(3), repeat=3) if any(counts)), key=sum)
+    said = Counter()
+    for _ in range(100):
+        numbers = {name: rng.normal(size=shape) * 10.0 ** rng.integers(-90, 90) for name, shape in shapes.items()}
+        config = ModelConfig(attend_cls=bool(rng.integers(2)), length_scaling=float(rng.choice([0, 1])))
+        model = build({name: array.tolist() for name, array in numbers.items()}, config, torch.float64)
+        try:
+            wrong = shortest_wrong_string(model, max_length=2)
+        except Undecidable:
+            said["nothing"] += 1
+            continue
+        said["wrong" if wrong else "right"] += 1
+        for counts in strings:
+            if sum(counts) < (wrong.length if wrong else 3):
+                logit = enclose_logit(model, counts)
+                assert logit > 0 if counts[0] and counts[1] else logit < 0
+        if wrong:
+            logit = enclose_logit(model, wrong.counts)
+            assert logit < 0 if wrong.label else logit > 0
+    assert said["nothing"] > 10 and said["wrong"] > 10
+
+
+def test_a_search_has_an_end(walkthrough, monkeypatch):
+    """With scores in the hundreds of thousands of millions, float64 can hardly tell one string from the next."""
+    numbers = numbers_of(walkthrough.model)
+    model = build(numbers | {"W_Q": [[1e11 * x for x in row] for row in numbers["W_Q"]]})
+    limited = partial(shortest_wrong_string, max_boxes=4000)
+    with pytest.raises(Unfinished) as stopped:
+        limited(model)
+    assert 1 <= stopped.value.right_up_to < 1000
+    monkeypatch.setattr("toy_transformer.proofs.horizon.shortest_wrong_string", limited)
+    assert known_horizon(model) is None
+
+
+@pytest.mark.parametrize("search", [shortest_wrong_string, certify, certify_all_lengths])
+def test_every_search_has_a_limit(search):
+    assert signature(search).parameters["max_boxes"].default == MAX_BOXES

@@ -18,7 +18,7 @@ from toy_transformer.editing.reduction import without_heads
 from toy_transformer.evaluation import is_right
 from toy_transformer.model import ModelConfig, Transformer
 from toy_transformer.proofs.all_lengths import certify_all_lengths
-from toy_transformer.proofs.horizon import Undecidable, horizon, shortest_wrong_string
+from toy_transformer.proofs.horizon import Undecidable, Unfinished, horizon, shortest_wrong_string
 from toy_transformer.studies.sweeps import SweepRow, outcomes
 from toy_transformer.task import Tokenizer, whole_numbers
 from toy_transformer.weights import build
@@ -329,7 +329,7 @@ def check_hand_written(numbers: Mapping[str, Sequence], length: int) -> str | No
     """Notebook 07: write 36 numbers that are right about every string of at most this length."""
     try:
         wrong = shortest_wrong_string(build(numbers))
-    except Undecidable as error:
+    except (Undecidable, Unfinished) as error:
         return f"{error}. Leave a margin: where a letter is missing, let the logit be well below 0."
     if wrong is None or wrong.length > length:
         return None

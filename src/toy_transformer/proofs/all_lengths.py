@@ -19,7 +19,7 @@ from flint import arb, ctx
 
 from toy_transformer.model import Transformer
 from toy_transformer.proofs.certificate import PRECISION, check_certificate, enclose_gelu
-from toy_transformer.proofs.horizon import SEARCHED_LENGTH, WrongAbout, certify
+from toy_transformer.proofs.horizon import MAX_BOXES, SEARCHED_LENGTH, WrongAbout, certify
 from toy_transformer.proofs.logit import Logit, logit_of
 from toy_transformer.task import contains_all
 
@@ -62,7 +62,7 @@ class AllLengths:
     certificate: dict
 
 
-def certify_all_lengths(model: Transformer, max_boxes: int | None = None) -> AllLengths:
+def certify_all_lengths(model: Transformer, max_boxes: int = MAX_BOXES) -> AllLengths:
     """Prove that the model is right about every string of every length.
 
     Raises `NotCertified`, with the reason, where this proof does not hold, and `ValueError` for a model with norm

@@ -1,12 +1,14 @@
 """Bounds of the logit over boxes of letter counts: fast, in float64, to be believed with a margin only."""
 
+from dataclasses import replace
+
 import numpy as np
 import torch
 from jaxtyping import Bool, Float
 from torch.nn.functional import gelu
 
 from toy_transformer.model import Transformer
-from toy_transformer.proofs.logit import GELU_MINIMUM, logit_of, of_weights, weights_of
+from toy_transformer.proofs.logit import GELU_MINIMUM, Logit, logit_of, of_weights, weights_of
 
 MARGIN, MARGIN_OF_SCORES = 1e-9, 1e-12
 """How far a bound must be from 0, in parts of the sum of the magnitudes of all its terms.
@@ -15,15 +17,24 @@ Rounding changes a term by about 1e-15 of its magnitude, and an attention weight
 score. Magnitudes are those of all products, added up without their signs.
 """
 
+LEAST = 1e-290
+"""Products of smaller numbers underflow: for the margin, none of a formula's numbers counts as smaller."""
+
 
 class Bounds:
-    """The logit of a model, and how far its float64 bounds may be off."""
+    """The logit of a model, how large its terms can be (`magnitude`), and how far float64 bounds may be off (`margin`).
+
+    Where the margin is as large as the terms, the bounds decide nothing.
+    """
 
     def __init__(self, model: Transformer):
-        self.logit, self.config = logit_of(model), model.config
-        magnitudes = of_weights({name: abs(weight) for name, weight in weights_of(model).items()}, model.config)
-        magnitude = magnitudes.of_means(magnitudes.values.max(axis=1).ravel(), gelu=abs)
-        self.margin = max(MARGIN, MARGIN_OF_SCORES * magnitudes.scores.max()) * magnitude
+        self.config = model.config
+        with np.errstate(over="ignore", invalid="ignore"):  # what overflows gives no margin that is less than it
+            self.logit = logit_of(model)
+            sizes = of_weights({name: abs(weight) for name, weight in weights_of(model).items()}, model.config)
+            arrays = {name: np.maximum(getattr(sizes, name), LEAST) for name in ("c", "o", "b", "F", "u", "values")}
+            self.magnitude = _largest_logit(sizes)
+            self.margin = max(MARGIN, MARGIN_OF_SCORES * sizes.scores.max()) * _largest_logit(replace(sizes, **arrays))
 
     def decide(self, boxes: Float[np.ndarray, "box 2 letter"], labels: Bool[np.ndarray, "box"]) -> list[bool]:
         """Say for each box whether the sign of the logit is certain to be right throughout.
@@ -74,6 +85,10 @@ class Bounds:
     def _score_factors(self, boxes: Float[np.ndarray, "box 2 letter"]) -> Float[np.ndarray, "box 2"]:
         """Give the least and the greatest factor that length scaling gives to the scores of a box's strings."""
         return np.maximum(1, self.config.length_scaling * np.log(boxes.sum(axis=-1)))
+
+
+def _largest_logit(sizes: Logit) -> float:
+    return sizes.of_means(sizes.values.max(axis=1).ravel(), gelu=abs)
 
 
 def _linear(

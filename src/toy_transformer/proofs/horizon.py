@@ -30,6 +30,9 @@ MAX_LENGTH = 10**9
 SEARCHED_LENGTH = 10**6
 """So long are the strings that are searched if nothing else is said."""
 
+MAX_BOXES = 100_000
+"""So many boxes are looked at if nothing else is said: some seconds, and forty times what trained models need."""
+
 MAX_PRECISION = 4096
 """Bits. Where so many do not tell a logit from 0, it is taken to be 0."""
 
@@ -71,14 +74,14 @@ class Unfinished(ArithmeticError):
 
 
 def shortest_wrong_string(
-    model: Transformer, max_length: int = SEARCHED_LENGTH, max_boxes: int | None = None
+    model: Transformer, max_length: int = SEARCHED_LENGTH, max_boxes: int = MAX_BOXES
 ) -> WrongString | None:
     """Find a shortest string of at most `max_length` letters that the model gets wrong; None if there is none.
 
     Raises `ValueError` for a `max_length` that is not a whole number from 1 to `MAX_LENGTH`, for a model with norm and
     for weights that are not finite, and `Undecidable` where a logit is too near 0. It takes milliseconds where logits
-    are clear, and very long where those of many strings are nearly 0, or where scores are in the thousands of
-    millions: `max_boxes` makes it give up with `Unfinished` after about so many sets of strings.
+    are clear, and long where those of many strings are nearly 0, or where scores are in the thousands of millions:
+    after looking at about `max_boxes` sets of strings it gives up with `Unfinished`.
     """
     return _search(model, max_length, max_boxes)[0]
 
@@ -93,16 +96,16 @@ def horizon(model: Transformer, max_length: int = SEARCHED_LENGTH) -> int:
 
 
 def known_horizon(model: Transformer) -> int | None:
-    """The horizon; None where a logit is too near 0 to have a sign, and for a model with norm."""
+    """The horizon; None where a logit is too near 0, or too many nearly are, and for a model with norm."""
     if model.config.norm is not None:
         return None
     try:
         return horizon(model)
-    except Undecidable:
+    except (Undecidable, Unfinished):
         return None
 
 
-def certify(model: Transformer, max_length: int, max_boxes: int | None = None) -> dict:
+def certify(model: Transformer, max_length: int, max_boxes: int = MAX_BOXES) -> dict:
     """Give a proof that the model is right about every string of at most `max_length` letters.
 
     It is plain data, for `certificate.check_certificate`: the length, the function that the model is, and boxes of
@@ -118,17 +121,20 @@ def certify(model: Transformer, max_length: int, max_boxes: int | None = None) -
 
 
 def _search(
-    model: Transformer, max_length: int, max_boxes: int | None = None
+    model: Transformer, max_length: int, max_boxes: int = MAX_BOXES
 ) -> tuple[WrongString | None, list[tuple[Counts, Counts]]]:
     """Give a shortest wrong string, and the boxes that were found right."""
     if type(max_length) is not int or not 1 <= max_length <= MAX_LENGTH:
         raise ValueError(f"max_length={max_length!r}: expected a whole number from 1 to {MAX_LENGTH:,}")
     bounds, boxes = Bounds(model), [(sum(low), low, high) for low, high in _all_strings(model, max_length)]
+    if not bounds.margin < bounds.magnitude:
+        size, margin = bounds.magnitude, bounds.margin
+        raise Undecidable(f"its logits are at most {size:.1g}, and told from 0 only where they are above {margin:.1g}")
     heapq.heapify(boxes)
     required = [model.tokenizer.letters.index(letter) for letter in model.config.task.required]
     found, right, looked_at = None, [], 0
     while boxes and (found is None or boxes[0][0] < found.length):
-        if max_boxes is not None and looked_at >= max_boxes:
+        if looked_at >= max_boxes:
             raise Unfinished(boxes[0][0] - 1)
         looked_at += BOXES_TOGETHER
         best = [heapq.heappop(boxes)[1:] for _ in range(min(BOXES_TOGETHER, len(boxes)))]
@@ -142,6 +148,7 @@ def _search(
                     for quarter in _split(*half, max_length):
                         heapq.heappush(boxes, (sum(quarter[0]), *quarter))
             elif found is None or sum(low) < found.length:
+                looked_at += BOXES_TOGETHER  # it takes as long
                 wrong = _judge(model, low)
                 found, right = (wrong, right) if wrong else (found, [*right, (low, high)])
     return found, right
