@@ -6,6 +6,7 @@ import re
 import numpy as np
 import pytest
 import torch
+import traitlets
 
 from toy_transformer.editing.hand_written import EXACT
 from toy_transformer.explorer import Explorer, SideBySide, explore
@@ -151,3 +152,34 @@ def test_colours_are_those_of_the_static_pictures(explorer):
     for head, color in enumerate(plots.HEAD_COLORS):
         assert f"--head{head}: light-dark({color.lower()}," in explorer._css
     assert np.shape(explorer.palette) == (65, 3)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"model_name": "seed 9"},
+        {"model_name": "seed 9", "epoch": 3},
+        {"epoch": 3, "model_name": "seed 9"},
+        {"epoch": 99, "weights": EXACT},
+        {"epoch": 3, "weights": EXACT | {"a": [1, math.inf]}},
+        {"weights": EXACT, "length_scaling": math.nan},
+        {"length_scaling": -1, "strings": ["ab"]},
+        {"length_scaling": "1"},
+        {"strings": ["ab", "abd"], "epoch": 2},
+        {"strings": [3]},
+        {"weights": {"a": None}},
+        {"weights": 5},
+        {"epoch": 3, "models": {}},
+        {"horizon": {}},
+        {"views": []},
+    ],
+)
+def test_a_refused_message_leaves_the_last_good_state(explorer, message):
+    explorer.set_state({"epoch": 2, "weights": explorer.models["seed 5"]["epochs"][2], "strings": ["abc"]})
+    before = {name: getattr(explorer, name) for name in explorer.trait_names(page=True)}
+    with pytest.raises(traitlets.TraitError):
+        explorer.set_state(message)
+    assert {name: getattr(explorer, name) for name in explorer.trait_names(page=True)} == before
+    assert explorer.verdict in repr(explorer)
+    explorer.set_state({"epoch": 4, "weights": explorer.models["seed 5"]["epochs"][4]})
+    assert explorer.epoch == 4 and explorer.horizon["weights"] == explorer.weights

@@ -6,9 +6,10 @@ of what the hand has made of them, and takes it over as an ordinary model.
 
 import html
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import anywidget
 import ipywidgets as widgets
@@ -29,6 +30,9 @@ from toy_transformer.weights import build, numbers_of
 VIEWS = ("embeddings", "heads", "path", "numbers", "verdict", "map", "epochs", "length_scaling")
 """What an explorer can show: six views, and the controls of the epoch and of κ."""
 
+FROM_THE_PAGE = {"weights", "strings", "model_name", "epoch", "length_scaling"}
+"""The traits that a page may set."""
+
 LARGEST = 1000
 """The largest number that a weight can be set to."""
 
@@ -37,6 +41,25 @@ LONGEST = 10**15
 
 LIVE_BOXES = 2000
 """How long a search for the horizon may go on while a hand moves: some 40 ms."""
+
+
+class Refused(traitlets.TraitError, ValueError):
+    """A value that cannot be. Traitlets takes back all that came with it, which it does for no other error."""
+
+
+def _check(name: str) -> Callable[[Callable], traitlets.ValidateHandler]:
+    """Make a method the check of a trait: it gives the value as it is kept, or raises an error."""
+
+    def decorate(check: Callable[["Explorer", Any], Any]) -> traitlets.ValidateHandler:
+        def validate(explorer: "Explorer", proposal: traitlets.Bunch) -> Any:
+            try:
+                return check(explorer, proposal.value)
+            except (ValueError, TypeError, KeyError) as error:
+                raise Refused(str(error)) from error
+
+        return traitlets.validate(name)(validate)
+
+    return decorate
 
 
 class _WithStill(WithPicture):
@@ -128,7 +151,12 @@ class Explorer(_WithStill, anywidget.AnyWidget):
         Path(path).write_text(_page(self), encoding="utf-8")
 
     def set_state(self, sync_data: dict) -> None:
-        """Take over what the page has set, all at once: `sync_data` has the traits by name."""
+        """Take over what the page has set, all at once: `sync_data` has the traits by name.
+
+        Raises `Refused`, and stays as it was, where one cannot be, or is not for the page to set.
+        """
+        if not sync_data.keys() <= FROM_THE_PAGE:
+            raise Refused(f"the page sets {', '.join(sync_data)}: expected some of {', '.join(sorted(FROM_THE_PAGE))}")
         self._follows_the_page = True
         try:
             super().set_state(sync_data)
@@ -170,40 +198,40 @@ class Explorer(_WithStill, anywidget.AnyWidget):
         epoch = history["best_epoch"] if self.epoch is None else self.epoch
         self.weights = history["epochs"][epoch or 0]
 
-    @traitlets.validate("weights")
-    def _check_weights(self, proposal: traitlets.Bunch) -> dict:
-        return numbers_of(self._build(proposal.value, 0.0))
+    @_check("weights")
+    def _check_weights(self, value: Any) -> dict:
+        return numbers_of(self._build(value, 0.0))
 
-    @traitlets.validate("views")
-    def _check_views(self, proposal: traitlets.Bunch) -> list[str]:
-        return _views_of(self.config, proposal.value)
+    @_check("views")
+    def _check_views(self, value: Any) -> list[str]:
+        return _views_of(self.config, value)
 
-    @traitlets.validate("strings")
-    def _check_strings(self, proposal: traitlets.Bunch) -> list[str]:
-        strings = pictures_of.split_strings(",".join(proposal.value))
+    @_check("strings")
+    def _check_strings(self, value: Any) -> list[str]:
+        strings = pictures_of.split_strings(",".join(value))
         for string in strings:
             if sum(Tokenizer().counts(string)) > LONGEST:
                 raise ValueError(f"{string}: the explorer counts up to {LONGEST:,} letters")
         return list(dict.fromkeys(strings))
 
-    @traitlets.validate("length_scaling")
-    def _check_length_scaling(self, proposal: traitlets.Bunch) -> float:
-        return float(np.float32(replace(self.config, length_scaling=proposal.value).length_scaling))
+    @_check("length_scaling")
+    def _check_length_scaling(self, value: Any) -> float:
+        return float(np.float32(replace(self.config, length_scaling=value).length_scaling))
 
-    @traitlets.validate("model_name")
-    def _check_model_name(self, proposal: traitlets.Bunch) -> str:
-        if proposal.value not in self.models:
-            raise ValueError(f"model_name={proposal.value!r}: expected one of {', '.join(self.models)}")
-        return proposal.value
+    @_check("model_name")
+    def _check_model_name(self, value: Any) -> str:
+        if value not in self.models:
+            raise ValueError(f"model_name={value!r}: expected one of {', '.join(self.models)}")
+        return value
 
-    @traitlets.validate("epoch")
-    def _check_epoch(self, proposal: traitlets.Bunch) -> int | None:
+    @_check("epoch")
+    def _check_epoch(self, value: Any) -> int | None:
         history = self.models[self.model_name]
         allowed = [None] if history["best_epoch"] is None else range(len(history["epochs"]))
-        if proposal.value not in allowed:
+        if value not in allowed:
             last = len(history["epochs"]) - 1
-            raise ValueError(f"epoch={proposal.value!r}: {self.model_name} has the epochs 0 to {last}")
-        return proposal.value
+            raise ValueError(f"epoch={value!r}: {self.model_name} has the epochs 0 to {last}")
+        return value
 
 
 class SideBySide(_WithStill, widgets.Box):
