@@ -4,15 +4,22 @@ import copy
 import json
 import math
 import random
+import re
+from itertools import product
 
+import numpy as np
 import pytest
 import torch
+from flint import arb, ctx
+from torch.nn.functional import gelu
 
+from toy_transformer.data import from_counts
 from toy_transformer.model import ModelConfig, Transformer
-from toy_transformer.proofs.certificate import CertificateError, check_certificate
+from toy_transformer.proofs.certificate import PRECISION, CertificateError, check_certificate, enclose, enclose_gelu
 from toy_transformer.proofs.horizon import certify, horizon
-from toy_transformer.proofs.logit import function_of
+from toy_transformer.proofs.logit import function_of, logit_of
 from toy_transformer.task import Task
+from toy_transformer.weights import build, numbers_of
 
 
 @pytest.fixture(scope="module")
@@ -48,6 +55,64 @@ def test_a_widened_box_is_refused(model, certificate):
     high[2] = 4000
     with pytest.raises(CertificateError, match="are not certain to be right"):
         check_certificate(tampered, model)
+
+
+def test_the_counts_that_are_named_are_in_no_box(model, certificate):
+    for i, (low, high) in enumerate(certificate["boxes"]):
+        letter = max(range(3), key=lambda letter: high[letter] - low[letter])
+        narrower = [*high[:letter], (low[letter] + high[letter]) // 2, *high[letter + 1 :]]
+        boxes = [*certificate["boxes"][:i], [low, narrower], *certificate["boxes"][i + 1 :]]
+        if narrower == high:
+            continue
+        with pytest.raises(CertificateError, match="no box holds the letter counts") as refused:
+            check_certificate(dict(certificate, boxes=boxes), model)
+        counts = [int(n) for n in re.findall(r"\d+", str(refused.value))]
+        assert 1 <= sum(counts) <= certificate["max_length"]
+        assert not any(all(a <= n <= b for a, n, b in zip(low, counts, high, strict=True)) for low, high in boxes)
+
+
+SHAPES = {name: np.shape(numbers) for name, numbers in numbers_of(Transformer()).items()}
+
+
+def random_box(rng: np.random.Generator) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Some letters occur a fixed number of times, or not at all; no string is empty."""
+    low = rng.integers(0, 4, size=3) * 10 ** rng.integers(0, 4, size=3)
+    low[0] += not low.any()
+    high = low + rng.integers(0, 2, size=3) * rng.integers(1, 9, size=3) * 10 ** rng.integers(0, 4, size=3)
+    return tuple(low.tolist()), tuple(high.tolist())
+
+
+def strings_of(low: tuple[int, ...], high: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
+    """The corners of a box, and strings within it."""
+    shares = np.concatenate([list(product((0, 1), repeat=3)), rng.random((400, 3)) ** 4])
+    return np.round(low + shares * np.subtract(high, low))
+
+
+def test_enclosures_hold():
+    """Against the model itself, in float64, on many strings of random boxes, whatever the options."""
+    rng = np.random.default_rng(0)
+    for _ in range(150):
+        config = ModelConfig(attend_cls=bool(rng.integers(2)), length_scaling=float(rng.choice([0, 0.5, 2])))
+        numbers = {name: (rng.choice([0.5, 1, 2]) * rng.normal(size=shape)).tolist() for name, shape in SHAPES.items()}
+        model, (low, high) = build(numbers, config, torch.float64), random_box(rng)
+        with ctx.workprec(PRECISION):
+            enclosure = enclose(logit_of(model, arb), (low, high))
+        counts = torch.from_numpy(strings_of(low, high, rng))
+        logits = model(*from_counts(counts, torch.float64), num_queries=1).output_logits
+        assert float(enclosure.lower()) - 1e-9 <= logits.min() and logits.max() <= float(enclosure.upper()) + 1e-9
+        if low == high:
+            assert enclosure.rad() < 1e-20
+
+
+def test_gelu_is_enclosed():
+    """Wherever its minimum, at about −0.75, lies in an interval."""
+    rng = np.random.default_rng(0)
+    for _ in range(300):
+        low, high = np.sort(rng.normal(-0.75, rng.choice([0.01, 1, 5]), size=2))
+        enclosure = enclose_gelu(arb(float(low)).union(arb(float(high))))
+        values = gelu(torch.linspace(low, high, 100, dtype=torch.float64))
+        assert float(enclosure.lower()) - 1e-12 <= values.min() and values.max() <= float(enclosure.upper()) + 1e-12
+        assert float(enclosure.upper() - enclosure.lower()) <= values.max() - values.min() + 1e-3 * (high - low)
 
 
 def test_a_longer_length_is_refused(model, certificate):

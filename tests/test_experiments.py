@@ -83,4 +83,5 @@ def _check_test_results(run):
             if label != (logit > 0):
                 wrong.append(string)
     assert run.confusion_matrix == table
+    assert [run.false_positives, run.false_negatives] == [table[0][1], table[1][0]]
     assert run.wrong_strings == sorted(wrong)

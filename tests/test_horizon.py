@@ -17,9 +17,9 @@ from toy_transformer.editing.hand_written import EXACT
 from toy_transformer.model import ModelConfig, Transformer
 from toy_transformer.proofs.all_lengths import NotCertified, certify_all_lengths
 from toy_transformer.proofs.bounds import Bounds, _linear
-from toy_transformer.proofs.certificate import RADIUS_OF_MINIMUM, enclose_logit
+from toy_transformer.proofs.certificate import MAX_BOXES, RADIUS_OF_MINIMUM, check_certificate, enclose_logit
 from toy_transformer.proofs.horizon import (
-    MAX_BOXES,
+    MAX_LENGTH,
     Undecidable,
     Unfinished,
     certify,
@@ -328,6 +328,12 @@ def test_a_search_has_an_end(walkthrough, monkeypatch):
     assert known_horizon(model) is None
 
 
-@pytest.mark.parametrize("search", [shortest_wrong_string, certify, certify_all_lengths])
+@pytest.mark.parametrize("search", [shortest_wrong_string, certify, certify_all_lengths, check_certificate])
 def test_every_search_has_a_limit(search):
     assert signature(search).parameters["max_boxes"].default == MAX_BOXES
+
+
+def test_the_greatest_length():
+    assert shortest_wrong_string(Transformer(), MAX_LENGTH).length < 10
+    with pytest.raises(ValueError, match="expected a whole number from 1 to 1,000,000,000"):
+        shortest_wrong_string(Transformer(), MAX_LENGTH + 1)

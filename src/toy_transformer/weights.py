@@ -42,7 +42,7 @@ def _weights(model: Transformer) -> dict[str, torch.Tensor]:
 def _read(name: str, numbers: Sequence, like: torch.Tensor) -> torch.Tensor:
     try:
         tensor = torch.tensor(numbers, dtype=like.dtype)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError, RuntimeError) as error:
         raise ValueError(f"{name}: {error}") from None
     if tensor.shape != like.shape or not tensor.isfinite().all():
         raise ValueError(f"{name}={numbers}: expected finite numbers of shape {tuple(like.shape)}")

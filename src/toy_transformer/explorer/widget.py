@@ -170,10 +170,12 @@ class Explorer(_WithStill, anywidget.AnyWidget):
         return model
 
     def _answer(self, _, question: dict, __) -> None:
-        """Tell the page the horizon of weights that are under way there."""
+        """Tell the page the horizon of weights that are under way there; what is no question gets no answer."""
+        if not isinstance(question, dict) or not question.keys() >= {"question", "weights", "length_scaling"}:
+            return
         try:
             horizon = self._horizon_of(question["weights"], question["length_scaling"])
-        except (KeyError, TypeError, ValueError) as error:
+        except (TypeError, ValueError) as error:
             horizon = {"sentence": f"Not computed: {error}", "wrong": None}
         self.send({"question": question["question"], "horizon": horizon})
 

@@ -18,8 +18,8 @@ import numpy as np
 from flint import arb, ctx
 
 from toy_transformer.model import Transformer
-from toy_transformer.proofs.certificate import PRECISION, check_certificate, enclose_gelu
-from toy_transformer.proofs.horizon import MAX_BOXES, SEARCHED_LENGTH, WrongAbout, certify
+from toy_transformer.proofs.certificate import MAX_BOXES, PRECISION, check_certificate, enclose_gelu
+from toy_transformer.proofs.horizon import SEARCHED_LENGTH, WrongAbout, certify
 from toy_transformer.proofs.logit import Logit, logit_of
 from toy_transformer.task import contains_all
 

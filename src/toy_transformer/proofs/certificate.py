@@ -17,6 +17,9 @@ from toy_transformer.task import contains_all
 
 Box = tuple[tuple[int, ...], tuple[int, ...]]
 
+MAX_BOXES = 100_000
+"""A search of so many boxes proves no more, and to check them takes a minute or two."""
+
 PRECISION = 128
 RADIUS_OF_MINIMUM = 1e-10
 """So near to `GELU_MINIMUM` lies the minimum of GELU."""
@@ -26,17 +29,17 @@ class CertificateError(ValueError):
     """A certificate does not prove what it says."""
 
 
-def check_certificate(certificate: dict, model: Transformer) -> int:
+def check_certificate(certificate: dict, model: Transformer, max_boxes: int = MAX_BOXES) -> int:
     """Give the length up to which a certificate proves the model right about every string.
 
     Raises `CertificateError` where the certificate is of another function, has no such form, leaves out a string, has a
     box in which the sign of the logit is not right throughout, or boxes that overlap (which would not be wrong, but
-    take long to check); and what `logit_of` raises.
+    take long to check), or more than `max_boxes` boxes; and what `logit_of` raises.
     """
     num_letters = len(model.tokenizer.letters)
     with ctx.workprec(PRECISION):
         logit = logit_of(model, arb)
-        max_length, boxes = _read(certificate, num_letters)
+        max_length, boxes = _read(certificate, num_letters, max_boxes)
         _check_function(certificate["function"], model)
         for box in boxes:
             label, enclosure = _label(box, model), enclose(logit, box)
@@ -48,9 +51,11 @@ def check_certificate(certificate: dict, model: Transformer) -> int:
     return max_length
 
 
-def _read(certificate: dict, num_letters: int) -> tuple[int, list[Box]]:
+def _read(certificate: dict, num_letters: int, max_boxes: int) -> tuple[int, list[Box]]:
     try:
         max_length = certificate["max_length"]
+        if len(certificate["boxes"]) > max_boxes:
+            raise ValueError(f"{len(certificate['boxes']):,} boxes, and {max_boxes:,} are allowed")
         boxes = [(tuple(low), tuple(high)) for low, high in certificate["boxes"]]
         numbers = [max_length, *(number for box in boxes for end in box for number in end)]
         sound = all(type(number) is int and number >= 0 for number in numbers) and max_length >= 1

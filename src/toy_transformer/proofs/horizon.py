@@ -17,7 +17,7 @@ from flint import arb, ctx
 
 from toy_transformer.model import Transformer
 from toy_transformer.proofs.bounds import Bounds
-from toy_transformer.proofs.certificate import enclose_logit
+from toy_transformer.proofs.certificate import MAX_BOXES, enclose_logit
 from toy_transformer.proofs.logit import function_of
 from toy_transformer.task import contains_all
 
@@ -29,9 +29,6 @@ MAX_LENGTH = 10**9
 
 SEARCHED_LENGTH = 10**6
 """So long are the strings that are searched if nothing else is said."""
-
-MAX_BOXES = 100_000
-"""So many boxes are looked at if nothing else is said: some seconds, and forty times what trained models need."""
 
 MAX_PRECISION = 4096
 """Bits. Where so many do not tell a logit from 0, it is taken to be 0."""
@@ -81,7 +78,8 @@ def shortest_wrong_string(
     Raises `ValueError` for a `max_length` that is not a whole number from 1 to `MAX_LENGTH`, for a model with norm and
     for weights that are not finite, and `Undecidable` where a logit is too near 0. It takes milliseconds where logits
     are clear, and long where those of many strings are nearly 0, or where scores are in the thousands of millions:
-    after looking at about `max_boxes` sets of strings it gives up with `Unfinished`.
+    after looking at about `max_boxes` sets of strings, as many as it takes for some seconds, it gives up with
+    `Unfinished`.
     """
     return _search(model, max_length, max_boxes)[0]
 
