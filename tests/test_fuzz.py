@@ -155,11 +155,12 @@ def test_messages(cases):
 
     def receive(message) -> None:
         explorer._answer(None, message, [])
-        if isinstance(message, dict):
-            try:
-                explorer.set_state(message)
-            except traitlets.TraitError as error:
-                assert str(error)
+        if not isinstance(message, dict):
+            return
+        try:
+            explorer.set_state(message)
+        except traitlets.TraitError as error:
+            assert str(error)
         assert explorer.verdict
 
     fuzz(cases, messages | JUNK, receive)
