@@ -127,7 +127,8 @@ WRONG = [
     ("check_note_shape", (7, 7), (7, 6, 2), "this would be tokens with tokens"),
     ("check_note_shape", (6, 6), (7, 6, 2), "has the shape (2, 7)"),
     ("check_admirer", [[1, 0], [0, 5]], (), "with itself is 1, with the other one 0"),
-    ("check_admirer", [1, 2], (), "these have the shape (2,)"),
+    ("check_admirer", [1, 2], (), "expected a list"),
+    ("check_admirer", [[1, 2]], (), "these have the shape (1, 2)"),
     ("check_hand_written", EXACT, (2166,), "Leave a margin"),
     ("check_hand_written", BY_HAND | {"W_Q": [[-5, 0], [0, -5]]}, (2166,), "The logit of abc{"),
     ("check_hand_written", BY_HAND | {"W_Q": [0]}, (2166,), "expected finite numbers of shape (2, 2)"),
@@ -141,6 +142,28 @@ WRONG = [
     ("check_kept_heads", (0, 3), ("three heads", STRINGS, 2000), "expected two different heads from 0 to 2"),
     ("check_kept_heads", (0, 1), ("three heads", STRINGS, 3000), "abc{2165} of 2,167 letters is wrong"),
 ]
+
+TOLERANCES = [
+    ("check_logit", -10.5034, 0.02, ("good", "bc")),
+    ("check_equal_share", 110_636, 0.02 * 110_636, ("good",)),
+    ("check_first_failure", 801_781, 0.01 * 801_781, ("good",)),
+    ("check_negative_share", 0.4375, 0.001, (64,)),
+    ("check_one_letter_logit", math.log(4), 0.01, (36, 9)),
+    ("check_all_of_eight", 0.05 ** (1 / 8), 0.05 ** (1 / 8) * 0.05 / 8, ()),
+    ("check_least_scaling", 0.229, 0.02 * 0.229, ("good",)),
+    ("check_score", 13.223, 0.05, ("good", 0, "b", "a")),
+]
+"""How far an answer may be off."""
+
+
+class EqualToAll:
+    """An object that merely compares equal."""
+
+    def __eq__(self, other) -> bool:
+        return True
+
+    def __hash__(self) -> int:
+        return 0
 
 
 def _with_an_idle_head(model: Transformer) -> Transformer:
@@ -170,6 +193,50 @@ def test_wrong_answers(check, answer, names, mistake, context):
         answer = arguments[0].trace(["bc"]).transformed_embeddings[0, 0].sum()
     message = getattr(exercises, check)(answer, *arguments)
     assert message.startswith("Not yet: ") and mistake in message
+
+
+@pytest.mark.parametrize(("check", "answer", "tolerance", "names"), TOLERANCES)
+def test_tolerances(check, answer, tolerance, names, context):
+    kind = int if isinstance(answer, int) else float
+    for part in (-2, -0.6, 0.6, 2):
+        message = getattr(exercises, check)(kind(answer + part * tolerance), *context(names))
+        assert (message == "Right!") == (abs(part) < 1), (part, message)
+
+
+@pytest.mark.parametrize(("off", "is_right"), [(0.0006, True), (-0.0006, True), (0.002, False), (-0.002, False)])
+def test_tolerance_of_attention_weights(off, is_right):
+    assert (exercises.check_softmax([0.25 + off, 0.75 - off], SCORES) == "Right!") == is_right
+
+
+@pytest.mark.parametrize(("angle", "is_right"), [(0.006, True), (-0.006, True), (0.02, False), (-0.02, False)])
+def test_tolerance_of_a_point_of_the_boundary(walkthrough, angle, is_right):
+    x, y = walkthrough.model.classifier.weight[0].tolist()
+    point = [-y - angle * x, x - angle * y]
+    assert (exercises.check_boundary_point(point, walkthrough.model) == "Right!") == is_right
+
+
+@pytest.mark.parametrize(("check", "answer", "names"), RIGHT)
+def test_junk_is_refused(check, answer, names, context):
+    """What only compares equal, or is another kind of container than a list."""
+    junk = [
+        EqualToAll(),
+        True,
+        b"",
+        {},
+        set(),
+        [EqualToAll()] * 2,
+        [True, True],
+        [[True] * 2] * 2,
+        [["1"]],
+        "",
+        [{}],
+        1j,
+    ]
+    if not isinstance(answer, str | dict):
+        junk += [str(answer), {answer} if isinstance(answer, float | int) else dict.fromkeys(map(str, answer))]
+    for thing in junk:
+        message = getattr(exercises, check)(thing, *context(names))
+        assert message.startswith("Not yet: this answer cannot be read"), (thing, message)
 
 
 def test_every_check_is_tested_and_waits_for_an_answer():

@@ -160,6 +160,7 @@ def test_dropout_drops_in_training_only():
         dropped = model(*from_counts(counts))
     assert len(dropped.output_logits.unique()) > 1
     assert not torch.equal(dropped.embeddings[0], dropped.embeddings[1])
+    assert not torch.allclose(dropped.means, dropped.attention_weights @ dropped.V)
     assert len(model.eval()(*from_counts(counts)).output_logits.unique()) == 1
 
 

@@ -105,6 +105,28 @@ def test_heads_that_look_at_the_same_and_see_other_things_stay():
     torch.testing.assert_close(logits(reduced), logits(model), rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.parametrize("power", [-60, -30, 30, 60])
+def test_heads_in_other_scales_are_reduced_exactly(runs, power):
+    """What a head's values are multiplied by, its output is divided by: the function is the same, to the last bit."""
+    for name in ("walkthrough", "increased_dimensionality"):
+        model = runs[name][0].model
+        numbers = numbers_of(model)
+        numbers["W_V"][0] = [x * 2.0**power for x in numbers["W_V"][0]]
+        numbers["W_O"] = [[row[0] / 2.0**power, *row[1:]] for row in numbers["W_O"]]
+        other = build(numbers, model.config, torch.float64)
+        reduced, expected = reduce_exactly(other), reduce_exactly(model)
+        assert reduced.config == expected.config
+        torch.testing.assert_close(logits(reduced), logits(model), rtol=0, atol=1e-5)
+        assert shortest_wrong_string(reduced).string == shortest_wrong_string(model).string
+
+
+def test_what_is_not_the_same_function_is_not_given(walkthrough):
+    numbers = numbers_of(walkthrough.model)
+    numbers["W_K"][0] = [1e12 * x for x in numbers["W_K"][0]]
+    with pytest.raises(ArithmeticError, match="a logit of the reduced model is .* off"):
+        reduce_exactly(build(numbers))
+
+
 def test_constant_values_are_folded_into_the_start():
     numbers = untrained(2)
     for token in "abc":

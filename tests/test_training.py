@@ -121,6 +121,16 @@ def test_each_model_stops_by_its_own_rule_and_keeps_its_history():
         assert _validation_loss(best) == pytest.approx(min(model.validation_losses), rel=1e-4, abs=1e-4)
 
 
+def test_those_that_go_on_remember_when_others_stop():
+    """Gradient and square of the gradient of AdamW: each model goes on as it would alone."""
+    trained = _train(ModelConfig(hidden_size=16), range(4), 9)
+    stops = [len(model.train_losses) for model in trained]
+    for model in trained:
+        if len(model.train_losses) > min(stops):
+            (alone,) = _train(ModelConfig(hidden_size=16), [model.seed], 9)
+            torch.testing.assert_close(model.train_losses, alone.train_losses, rtol=1e-4, atol=1e-4)
+
+
 def test_dropout_is_off_in_validation():
     (trained,) = _train(ModelConfig(dropout=0.3), [0], max_epochs=1)
     assert trained.validation_losses == [pytest.approx(_validation_loss(trained.model), rel=1e-4)]

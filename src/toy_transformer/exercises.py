@@ -6,9 +6,14 @@ The right answers are computed, never stored. `None` is an answer not given yet.
 
 import copy
 import math
+import reprlib
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
+from inspect import signature
+from numbers import Integral, Real
+from typing import Any
 
+import numpy as np
 import torch
 
 from toy_transformer.data import Batch, VariableLengthStrings
@@ -20,21 +25,64 @@ from toy_transformer.model import ModelConfig, Transformer
 from toy_transformer.proofs.all_lengths import certify_all_lengths
 from toy_transformer.proofs.horizon import Undecidable, Unfinished, horizon, shortest_wrong_string
 from toy_transformer.studies.sweeps import SweepRow, outcomes
-from toy_transformer.task import Tokenizer, whole_numbers
+from toy_transformer.task import Tokenizer
 from toy_transformer.weights import build
 
 OPEN = "Not answered yet: put your answer in place of None and run the cell again."
 
 
+def _number(answer: Any) -> float:
+    if isinstance(answer, torch.Tensor | np.ndarray) and answer.ndim == 0:
+        answer = answer.item()
+    if isinstance(answer, bool) or not isinstance(answer, Real):
+        raise ValueError(f"expected a number, found {reprlib.repr(answer)}")
+    return int(answer) if isinstance(answer, Integral) else float(answer)
+
+
+def _whole_number(answer: Any) -> int:
+    number = _number(answer)
+    if number != int(number):
+        raise ValueError(f"expected a whole number, found {number}")
+    return int(number)
+
+
+def _text(answer: Any) -> str:
+    if not isinstance(answer, str):
+        raise ValueError(f"expected a string, found {reprlib.repr(answer)}")
+    return answer
+
+
+def _all(read: Callable[[Any], Any]) -> Callable[[Any], list]:
+    def read_all(answer: Any) -> list:
+        if not isinstance(answer, list | tuple | torch.Tensor | np.ndarray):
+            raise ValueError(f"expected a list, found {reprlib.repr(answer)}")
+        return [read(item) for item in answer]
+
+    return read_all
+
+
+_READERS = {
+    int: _whole_number,
+    float: _number,
+    str: _text,
+    Sequence[int]: _all(_whole_number),
+    Sequence[float]: _all(_number),
+    Sequence[Sequence[float]]: _all(_all(_number)),
+    Mapping[str, Sequence]: lambda numbers: numbers,  # `build` reads them
+}
+"""How an answer is read, by the type of a check's first parameter; what is of another type is refused."""
+
+
 def _check(judge: Callable[..., str | None]) -> Callable[..., str]:
     """Turn a function that names a mistake, or gives None for a right answer, into a check."""
+    read = _READERS[next(iter(signature(judge).parameters.values())).annotation]
 
     @wraps(judge)
     def check(answer, *context) -> str:
         if answer is None:
             return OPEN
         try:
-            mistake = judge(answer, *context)
+            mistake = judge(read(answer), *context)
         except (TypeError, ValueError, ArithmeticError, RuntimeError) as error:
             mistake = f"this answer cannot be read: {error}"
         return "Right!" if mistake is None else f"Not yet: {mistake}"
@@ -46,7 +94,6 @@ def _check(judge: Callable[..., str | None]) -> Callable[..., str]:
 def check_encoding(token_ids: Sequence[int], string: str) -> str | None:
     """Notebook 01: write a string as token ids."""
     right = Tokenizer().encode(string)
-    token_ids = whole_numbers(token_ids)
     if token_ids == right:
         return None
     if token_ids == right[1:]:
@@ -64,7 +111,6 @@ def check_logit(logit: float, model: Transformer, string: str) -> str | None:
     trace = model.trace([string])
     transformed, embedded = trace.transformed_embeddings[0, 0], trace.embeddings[0, 0]
     classifier = model.classifier.weight[0]
-    logit = float(logit)
     if math.isclose(logit, transformed @ classifier, abs_tol=0.02):
         return None
     if math.isclose(logit, embedded @ classifier, abs_tol=0.02):
@@ -77,8 +123,7 @@ def check_logit(logit: float, model: Transformer, string: str) -> str | None:
 @_check
 def check_boundary_point(point: Sequence[float], model: Transformer) -> str | None:
     """Notebook 01: find a point, other than the origin, of which the classifier cannot decide."""
-    point = torch.tensor([float(x) for x in point], dtype=torch.float64)
-    classifier = model.classifier.weight[0].double()
+    point, classifier = torch.tensor(point, dtype=torch.float64), model.classifier.weight[0].double()
     if len(point) != 2:
         return "a point of the plane has two coordinates."
     if not 0.1 <= point.norm() <= 1e6:
@@ -94,8 +139,7 @@ def check_boundary_point(point: Sequence[float], model: Transformer) -> str | No
 @_check
 def check_softmax(weights: Sequence[float], scores: Sequence[float]) -> str | None:
     """Notebook 02: turn scores into attention weights."""
-    weights = torch.tensor([float(weight) for weight in weights])
-    scores = torch.tensor(scores)
+    weights, scores = torch.tensor(weights, dtype=torch.float32), torch.tensor(scores)
     right = scores.softmax(dim=0)
     if weights.shape != right.shape:
         return f"{len(scores)} scores give {len(scores)} weights."
@@ -115,7 +159,6 @@ def check_equal_share(count: float, model: Transformer) -> str | None:
     """Notebook 02: which count n of b in "ab{n}" gets as much of head 0's attention, together, as the one a?"""
     scores = model.trace(["ab"]).attention_scores[0, 0, 0]
     lead = (scores[1] - scores[2]).item()
-    count = float(count)
     if math.isclose(count, math.exp(lead), rel_tol=0.02):
         return None
     if math.isclose(count, lead, rel_tol=0.02):
@@ -155,7 +198,6 @@ def check_wrong_string(string: str, model: Transformer, max_length: int) -> str 
 def check_first_failure(repeats: int, model: Transformer) -> str | None:
     """Notebook 03: from how many repeats N on is "a{N}b" wrong, to one percent?"""
     double = copy.deepcopy(model).double()
-    repeats = int(repeats)
     if not 100 <= repeats <= 10**12:
         return "N is at least 100, and at most a million million."
     if is_right(double, f"a{{{repeats * 101 // 100}}}b"):
@@ -181,7 +223,7 @@ def check_healing_factor(factor: float, model: Transformer, string: str) -> str 
 def check_negative_share(share: float, batch_size: int) -> str | None:
     """Notebook 04: which share of the training strings is answered with no, for this `batch_size`?"""
     batch = next(VariableLengthStrings(batch_size=batch_size, epoch_size=batch_size).epochs())[0]
-    right, share = (batch.labels == 0).float().mean().item(), float(share)
+    right = (batch.labels == 0).float().mean().item()
     if math.isclose(share, right, abs_tol=1e-3):
         return None
     if math.isclose(share, 1 - right, abs_tol=1e-3):
@@ -194,7 +236,6 @@ def check_negative_share(share: float, batch_size: int) -> str | None:
 @_check
 def check_one_letter_logit(logit: float, positives: int, negatives: int) -> str | None:
     """Notebook 04: the best logit for strings of which so many are positive and so many negative."""
-    logit = float(logit)
     if math.isclose(logit, math.log(positives / negatives), abs_tol=0.01):
         return None
     if math.isclose(logit, positives / (positives + negatives), abs_tol=0.01):
@@ -207,7 +248,6 @@ def check_one_letter_logit(logit: float, positives: int, negatives: int) -> str 
 @_check
 def check_all_of_eight(share: float) -> str | None:
     """Notebook 04: the share of clean seeds at which eight of eight clean ones have a probability of 5 %."""
-    share = float(share)
     if math.isclose(share**8, 0.05, rel_tol=0.05):
         return None
     if not 0 < share < 1:
@@ -229,7 +269,7 @@ def check_one_letter_seed(seed: int, rows: Sequence[SweepRow]) -> str | None:
 @_check
 def check_score(score: float, model: Transformer, head: int, query: str, key: str) -> str | None:
     """Notebook 05: the score, in one head, of the query of one letter with the key of another."""
-    trace, score = model.trace([model.tokenizer.letters]), float(score)
+    trace = model.trace([model.tokenizer.letters])
     asking, asked = (1 + model.tokenizer.letters.index(letter) for letter in (query, key))
     scores = trace.Q[0, head] @ trace.K[0, head].mT
     if math.isclose(score, scores[asking, asked], abs_tol=0.05):
@@ -242,11 +282,11 @@ def check_score(score: float, model: Transformer, head: int, query: str, key: st
 
 
 @_check
-def check_note_shape(shape: tuple[int, int], n: int, d: int, d_k: int) -> str | None:
+def check_note_shape(shape: Sequence[int], n: int, d: int, d_k: int) -> str | None:
     """Notebook 05: the shape of Q x xᵀ Kᵀ, where `n` tokens of `d` numbers are columns, and keys have `d_k`."""
-    if tuple(shape) == (d_k, d_k):
+    if shape == [d_k, d_k]:
         return None
-    if tuple(shape) == (n, n):
+    if shape == [n, n]:
         return "this would be tokens with tokens, (Qx)ᵀ(Kx). Here the second factor is transposed, not the first."
     return f"the first factor, Qx, has the shape ({d_k}, {n}), and the second, (Kx)ᵀ, has ({n}, {d_k})."
 
@@ -289,12 +329,12 @@ def check_number_of_counts(number: int, length: int) -> str | None:
 
 
 @_check
-def check_scaled_horizon(head_and_factor: tuple[int, float], model: Transformer, length: int) -> str | None:
+def check_scaled_horizon(head_and_factor: Sequence[float], model: Transformer, length: int) -> str | None:
     """Notebook 06: `head_and_factor` multiply one head's query, to be right about every string of some length."""
     head, factor = head_and_factor
     if head not in range(model.config.num_attention_heads) or not 0 < factor <= 10:
         raise ValueError("expected a head, 0 or 1, and a factor of at most 10, such as (0, 1.5)")
-    wrong = shortest_wrong_string(scale_query(model, head, float(factor)), length)
+    wrong = shortest_wrong_string(scale_query(model, int(head), factor), length)
     if wrong:
         return f"with this, {wrong.string} of {wrong.length:,} letters is wrong. Try the other head, too."
     return None
@@ -314,7 +354,7 @@ def check_first_scaled_length(length: int, length_scaling: float) -> str | None:
 @_check
 def check_least_scaling(length_scaling: float, model: Transformer) -> str | None:
     """Notebook 07: the least κ, a `length_scaling`, at which the proof's exponents are above 1, to two percent."""
-    length_scaling, large = float(length_scaling), 10.0
+    large = 10.0
     limits = certify_all_lengths(model.with_length_scaling(large)).limits
     least_lead = min(float(exponent.mid()) / large for limit in limits for _, exponent in limit.terms)
     if math.isclose(length_scaling * least_lead, 1, rel_tol=0.02):
@@ -365,7 +405,7 @@ def check_needed_head(head: int, model: Transformer, strings: Batch) -> str | No
 @_check
 def check_kept_heads(heads: Sequence[int], model: Transformer, strings: Batch, length: int) -> str | None:
     """Notebook 08: two heads that, alone, keep the model right about every string up to a length."""
-    heads, num_heads = whole_numbers(heads), model.config.num_attention_heads
+    num_heads = model.config.num_attention_heads
     if len(heads) != 2 or len(set(heads)) != 2 or not set(heads) <= set(range(num_heads)):
         raise ValueError(f"expected two different heads from 0 to {num_heads - 1}, such as (0, 1)")
     means = mean_results(model, strings)

@@ -1,5 +1,6 @@
 """Smaller models: without what a model never needed, and without some of its heads."""
 
+import copy
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
@@ -7,12 +8,17 @@ import numpy as np
 import torch
 from jaxtyping import Float
 
+from toy_transformer.data import from_counts
 from toy_transformer.model import Transformer
+from toy_transformer.proofs.bounds import Bounds
 from toy_transformer.proofs.logit import Logit, logit_of
 from toy_transformer.weights import build
 
 RANK_TOLERANCE = 1e-9
 """Singular values below this share of the largest are rounding: weights are float32, arithmetic is float64."""
+
+SAME = 1e-8
+"""How far a logit may be off after exact reduction, in parts of the terms that it is the sum of."""
 
 
 def reduce_exactly(model: Transformer) -> Transformer:
@@ -21,9 +27,17 @@ def reduce_exactly(model: Transformer) -> Transformer:
     Heads whose means do not depend on the string are folded into where CLS starts; of heads with the same scores
     and with values in proportion one stays. The rest is a change of basis onto what is used. What is smaller than the
     largest number of its kind by `RANK_TOLERANCE` counts as nothing. The result is in float64. Raises `ValueError`
-    for a model with norm, with heads of more than one number, or with dropout.
+    for a model with norm, with heads of more than one number, or with dropout; and `ArithmeticError` where the result
+    is not the same function after all, for numbers of too different magnitudes.
     """
-    return _build(_merge_heads(_relative(reducible_logit(model))), model)
+    reduced = _build(_merge_heads(_balanced(_relative(reducible_logit(model)))), model)
+    counts = _random_counts(len(model.tokenizer.letters))
+    with torch.no_grad():
+        logits = [m(*counts, num_queries=1).output_logits for m in (copy.deepcopy(model).double(), reduced)]
+    difference = (logits[1] - logits[0]).abs().max().item()
+    if not difference <= SAME * Bounds(model).magnitude:
+        raise ArithmeticError(f"a logit of the reduced model is {difference:.1g} off")
+    return reduced
 
 
 def squeeze(model: Transformer, hidden_size: int) -> Transformer:
@@ -89,6 +103,24 @@ def _relative(logit: Logit) -> Logit:
         scores=logit.scores - logit.scores[:, :1],
         values=logit.values - logit.values[:, :1],
     )
+
+
+def _balanced(logit: Logit) -> Logit:
+    """Write the same function with values that are neither very large nor very small, and are read accordingly.
+
+    In steps of 2²⁰, so that ordinary heads stay as they are, to the last bit.
+    """
+    reach = _reach(logit)
+    scale = 2.0 ** (20 * np.round(np.log2(reach, out=np.zeros_like(reach), where=reach > 0) / 20))
+    return replace(logit, values=logit.values / scale[:, None, None], o=logit.o * scale, F=logit.F * scale)
+
+
+def _random_counts(num_letters: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Strings of up to millions of letters, some without one of them, as a model takes them."""
+    generator = torch.Generator().manual_seed(0)
+    counts = (10 ** (6 * torch.rand(100, num_letters, generator=generator))).round()
+    counts *= torch.rand(counts.shape, generator=generator) < 0.8
+    return from_counts(counts[counts.any(dim=1)], torch.float64)
 
 
 def _matrix(logit: Logit) -> Float[np.ndarray, "reader start_and_heads"]:
@@ -168,7 +200,7 @@ def _build(logit: Logit, model: Transformer, size: int | None = None) -> Transfo
 
     Raises `ValueError` for a size that is too small.
     """
-    logit = _relative(logit)
+    logit = _balanced(_relative(logit))
     matrix, scores, values = _matrix(logit), logit.scores[:, 1:], logit.values[:, 1:, 0]
     num_heads, patterns = len(scores), np.vstack([scores, values])
     needs_query = not _is_zero(scores, patterns)
