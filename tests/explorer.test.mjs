@@ -3,9 +3,9 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
-import { CORNERS, decode, encode, erf, parse, project, splitStrings, trace } from "../src/toy_transformer/explorer/explorer.js";
+import { CORNERS, checksum, decode, encode, erf, parse, project, splitStrings, trace } from "../src/toy_transformer/explorer/explorer.js";
 
-const { models, corners, erfs } = JSON.parse(readFileSync(process.env.EXPECTED, "utf8"));
+const { models, corners, erfs, cases } = JSON.parse(readFileSync(process.env.EXPECTED, "utf8"));
 
 /** Two float64 computations of one quantity: some dozen roundings, each of terms of this size, lie between them. */
 function assertClose(found, expected, size, what) {
@@ -97,3 +97,37 @@ for (const [what, lie, reason] of [
   test(`a code with ${what} is refused, though its checksum fits`, () =>
     assert.throws(() => decode(encode({ ...state, ...lie }), weights), reason));
 }
+
+/** Marsaglia's xorshift: the same numbers each time. */
+function randomIntegers(seed) {
+  let x = seed;
+  return (end) => {
+    x ^= x << 13;
+    x ^= x >>> 17;
+    x ^= x << 5;
+    return (x >>> 0) % end;
+  };
+}
+
+test("a spoilt code whose checksum fits is refused, or gives a state that can be", () => {
+  const below = randomIntegers(1);
+  const characters = "TA0-_.,a{}%2e9é\u0000 /+=";
+  let refused = 0;
+  for (let i = 0; i < cases; i++) {
+    const body = [...encode(state).split(".").slice(0, 5).join(".")];
+    for (let n = 1 + below(3); n > 0; n--) body.splice(below(body.length), below(3), characters[below(characters.length)]);
+    const code = `${body.join("")}.${checksum(body.join(""))}`;
+    let found;
+    try {
+      found = decode(code, weights);
+    } catch (error) {
+      assert.ok(error instanceof Error && error.message, code);
+      refused++;
+      continue;
+    }
+    assert.ok(Object.values(found.weights).flat(2).every((x) => Number.isFinite(x) && Math.abs(x) <= 1000), code);
+    assert.ok(found.lengthScaling >= 0 && (found.epoch === null || Number.isInteger(found.epoch)), code);
+    found.strings.forEach(parse);
+  }
+  assert.ok(refused > cases / 10 && refused < cases, `${refused} of ${cases}`);
+});

