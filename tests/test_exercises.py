@@ -55,6 +55,7 @@ RIGHT = [
     ("check_num_numbers", 78, (LARGE,)),
     ("check_needed_head", 0, ("three heads", STRINGS)),
     ("check_kept_heads", (1, 0), ("three heads", STRINGS, 2000)),
+    ("check_kept_heads", {0, 1}, ("three heads", STRINGS, 2000)),
     ("check_kept_heads", torch.tensor([0, 1]), ("three heads", STRINGS, 2000)),
 ]
 

@@ -7,7 +7,7 @@ The right answers are computed, never stored. `None` is an answer not given yet.
 import copy
 import math
 import reprlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import wraps
 from inspect import signature
 from numbers import Integral, Real
@@ -66,6 +66,7 @@ _READERS = {
     float: _number,
     str: _text,
     Sequence[int]: _all(_whole_number),
+    Collection[int]: lambda answer: _all(_whole_number)(list(answer) if isinstance(answer, set) else answer),
     Sequence[float]: _all(_number),
     Sequence[Sequence[float]]: _all(_all(_number)),
     Mapping[str, Sequence]: lambda numbers: numbers,  # `build` reads them
@@ -403,7 +404,7 @@ def check_needed_head(head: int, model: Transformer, strings: Batch) -> str | No
 
 
 @_check
-def check_kept_heads(heads: Sequence[int], model: Transformer, strings: Batch, length: int) -> str | None:
+def check_kept_heads(heads: Collection[int], model: Transformer, strings: Batch, length: int) -> str | None:
     """Notebook 08: two heads that, alone, keep the model right about every string up to a length."""
     num_heads = model.config.num_attention_heads
     if len(heads) != 2 or len(set(heads)) != 2 or not set(heads) <= set(range(num_heads)):
