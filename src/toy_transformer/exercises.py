@@ -331,7 +331,7 @@ def check_number_of_counts(number: int, length: int) -> str | None:
 
 @_check
 def check_scaled_horizon(head_and_factor: Sequence[float], model: Transformer, length: int) -> str | None:
-    """Notebook 06: `head_and_factor` multiply one head's query, to be right about every string of some length."""
+    """Notebook 06: `head_and_factor`, at most 10, for a query with which every string of some length is right."""
     head, factor = head_and_factor
     if head not in range(model.config.num_attention_heads) or not 0 < factor <= 10:
         raise ValueError("expected a head, 0 or 1, and a factor of at most 10, such as (0, 1.5)")
