@@ -4,6 +4,7 @@
 # make mutants    spoil the package in a thousand places, and count how often the tests notice
 # make bench      print how long things take, part by part
 # make notebooks  run the notebooks again and save what they show; make figures does that for figures/
+# make bundle     put the explorer's modules into one file again
 #
 # make lab LAB_FLAGS=--port=8890 hands flags to JupyterLab; make test TESTS=tests/test_task.py runs a part, TESTS=notebooks
 # the notebooks alone, without a browser; make notebooks NOTEBOOKS=notebooks/02-self-attention-block.ipynb runs one;
@@ -16,6 +17,8 @@ LAB_FLAGS ?=
 TESTS ?=
 NOTEBOOKS ?= $(wildcard notebooks/*.ipynb)
 MINUTES ?= 240
+MODULES := node_modules/installed
+NPM := $(BIN)/python tests/npm.py
 PYTEST := $(BIN)/python -m pytest --numprocesses=2 --dist=loadscope --no-loadscope-reorder
 
 # Python keeps no compiled files beside the sources.
@@ -29,20 +32,21 @@ ifeq ($(shell uname)$(DISPLAY)$(WAYLAND_DISPLAY),Linux)
 WITHOUT_DISPLAY := --no-browser
 endif
 
-.PHONY: lab test weekly mutants bench notebooks figures
+.PHONY: lab test weekly mutants bench notebooks figures bundle
 
 lab: $(VENV)/installed
 	$(BIN)/python -m jupyterlab --ip=127.0.0.1 --FileCheckpoints.checkpoint_dir=$(abspath $(VENV))/checkpoints \
 		--notebook-dir=notebooks $(AS_ROOT) $(WITHOUT_DISPLAY) $(LAB_FLAGS)
 
-test: $(VENV)/test-installed $(if $(filter notebooks%,$(TESTS)),,$(VENV)/browser-installed)
+test: $(VENV)/test-installed $(if $(filter notebooks%,$(TESTS)),,$(VENV)/browser-installed $(MODULES))
 	$(BIN)/ruff check --no-cache
 	$(BIN)/ruff format --no-cache --check
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/mypy
+	$(if $(filter notebooks%,$(TESTS)),,$(NPM) run check)
 	$(PYTEST) $(TESTS)
 
-weekly: $(VENV)/browser-installed
+weekly: $(VENV)/browser-installed $(MODULES)
 	$(PYTEST) -m weekly
 
 mutants: $(VENV)/test-installed
@@ -59,6 +63,9 @@ figures: $(VENV)/browser-installed
 	MPLBACKEND=agg $(BIN)/python tests/figures.py figures
 	$(BIN)/python tests/photograph.py
 
+bundle: $(MODULES)
+	$(NPM) run build
+
 $(VENV)/installed: requirements.txt pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --requirement requirements.txt
@@ -70,4 +77,8 @@ $(VENV)/test-installed: $(VENV)/installed
 
 $(VENV)/browser-installed: $(VENV)/test-installed
 	$(BIN)/python tests/chromium.py
+	touch $@
+
+$(MODULES): package.json package-lock.json $(VENV)/test-installed
+	$(NPM) ci --ignore-scripts --no-audit --no-fund
 	touch $@

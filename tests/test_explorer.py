@@ -10,11 +10,16 @@ import traitlets
 
 from toy_transformer.editing.hand_written import EXACT
 from toy_transformer.explorer import Explorer, SideBySide, explore
-from toy_transformer.explorer.widget import LARGEST, LONGEST, VIEWS, find_horizon
+from toy_transformer.explorer.code import checksum
+from toy_transformer.explorer.verdict import sentence_on_horizon
+from toy_transformer.explorer.widget import BUNDLE, FROM_THE_PAGE, LARGEST, LONGEST, VIEWS
 from toy_transformer.model import MAX_LENGTH_SCALING, ModelConfig, Transformer
 from toy_transformer.pictures import plots, views
 from toy_transformer.pictures.maps import SCALE
-from toy_transformer.proofs.horizon import Unfinished, shortest_wrong_string
+from toy_transformer.proofs import bounds
+from toy_transformer.proofs.certificate import MAX_BOXES, check_certificate
+from toy_transformer.proofs.horizon import SEARCHED_LENGTH, Unfinished, horizon, shortest_wrong_string
+from toy_transformer.proofs.logit import GELU_MINIMUM
 from toy_transformer.task import Task
 from toy_transformer.weights import build, numbers_of
 
@@ -39,8 +44,14 @@ def test_the_page_draws_the_line_where_python_does(explorer):
         "LARGEST": LARGEST,
         "LARGEST_SCALING": MAX_LENGTH_SCALING,
         "GREATEST_LOGIT": SCALE.vmax,
+        "SEARCHED_LENGTH": SEARCHED_LENGTH,
+        "MAX_BOXES": MAX_BOXES,
+        "MARGIN": bounds.MARGIN,
+        "MARGIN_OF_SCORES": bounds.MARGIN_OF_SCORES,
+        "GELU_MINIMUM": GELU_MINIMUM,
     }
-    limits = re.findall(rf"^const ({'|'.join(expected)}) = (.*);$", explorer._esm, re.MULTILINE)
+    source = "".join(path.read_text() for path in (BUNDLE.parent / "js").glob("*.js"))
+    limits = re.findall(rf"^(?:export )?const ({'|'.join(expected)}) = (.*);$", source, re.MULTILINE)
     assert {name: float(limit) for name, limit in limits} == expected
 
 
@@ -56,8 +67,7 @@ def test_traits_follow_each_other(explorer, walkthrough):
     explorer.epoch = 2
     assert explorer.weights == numbers_of(walkthrough.model_at(2))
     wrong = shortest_wrong_string(walkthrough.model_at(2))
-    assert explorer.horizon["wrong"]["string"] == wrong.string
-    assert f"up to {wrong.length - 1:,} letters" in explorer.horizon["sentence"]
+    assert f"up to {wrong.length - 1:,} letters; the shortest wrong one is {wrong.string}." in explorer.verdict
     explorer.epoch = None
     assert explorer.weights == numbers_of(walkthrough.model)
     explorer.set_state({"epoch": 3, "weights": explorer.weights | {"b": [0, 0]}})
@@ -77,6 +87,8 @@ def test_traits_follow_each_other(explorer, walkthrough):
         ("epoch", 99, "has the epochs 0 to"),
         ("model_name", "seed 9", "expected one of seed 5"),
         ("length_scaling", -1.0, "expected from 0"),
+        ("required", "ba", "alphabetical order"),
+        ("required", "", "expected one or more"),
     ],
 )
 def test_bad_values_are_refused_and_the_state_stays(explorer, trait, value, reason):
@@ -94,7 +106,7 @@ def test_bad_values_are_refused_and_the_state_stays(explorer, trait, value, reas
         ({"x": Transformer(), "y": Transformer(ModelConfig(hidden_size=3))}, None, "of different configurations"),
         ({"x": Transformer(ModelConfig(norm="rms"))}, None, "without norm"),
         ({"x": Transformer(ModelConfig(attention_head_size=2))}, None, "heads of size 1"),
-        ({"x": Transformer(ModelConfig(Task("abcd", "ab")))}, None, "the explorer takes"),
+        ({"x": Transformer(ModelConfig(Task("abcd", "ab")))}, None, "for the letters a, b, c"),
         ({"x": Transformer()}, ["planes"], "expected some of embeddings"),
         ({"x": Transformer(ModelConfig(hidden_size=3))}, ["path"], "'path' needs embeddings of two numbers"),
         ({"x": Transformer(ModelConfig(feed_forward_size=3))}, ["numbers"], "'numbers' needs the sizes"),
@@ -108,17 +120,17 @@ def test_what_makes_no_sense_is_refused(models, views, reason):
 def test_other_sizes_have_the_views_that_make_sense():
     assert explore(Transformer()).views == list(VIEWS)
     wide = explore(Transformer(ModelConfig(hidden_size=16)))
-    assert not wide.editable and {"embeddings", "path", "numbers"}.isdisjoint(wide.views)
+    assert not wide.editable and {"embeddings", "path", "numbers", "training"}.isdisjoint(wide.views)
 
 
 def test_sentences_on_the_horizon(walkthrough):
-    sentence = find_horizon(walkthrough.model.with_length_scaling(0.5))["sentence"]
+    sentence = sentence_on_horizon(walkthrough.model.with_length_scaling(0.5))
     assert sentence.startswith("Right on every string of every length: proved from 8 letters on")
-    assert "Not decided" in find_horizon(build(EXACT))["sentence"]
-    assert find_horizon(build(EXACT | {"W_out": [[0, 0], [0, 0]]}))["sentence"].startswith("Not decided")
-    assert "the shortest wrong one is abc{2165}" in find_horizon(walkthrough.model)["sentence"]
+    assert "Not decided" in sentence_on_horizon(build(EXACT))
+    assert sentence_on_horizon(build(EXACT | {"W_out": [[0, 0], [0, 0]]})).startswith("Not decided")
+    assert "the shortest wrong one is abc{2165}" in sentence_on_horizon(walkthrough.model)
     always_yes = build(EXACT | {"CLS": [5, 5], "W_O": [[0, 0], [0, 0]], "classifier": [[1, 1]]})
-    assert find_horizon(always_yes)["sentence"].startswith("Wrong from the first letter on")
+    assert sentence_on_horizon(always_yes).startswith("Wrong from the first letter on")
 
 
 def test_a_search_that_is_stopped_says_how_far_it_came(walkthrough):
@@ -170,7 +182,9 @@ def test_colours_are_those_of_the_static_pictures(explorer):
         {"weights": {"a": None}},
         {"weights": 5},
         {"epoch": 3, "models": {}},
-        {"horizon": {}},
+        {"palette": []},
+        {"required": "abcd"},
+        {"required": None, "epoch": 2},
         {"views": []},
     ],
 )
@@ -182,4 +196,62 @@ def test_a_refused_message_leaves_the_last_good_state(explorer, message):
     assert {name: getattr(explorer, name) for name in explorer.trait_names(page=True)} == before
     assert explorer.verdict in repr(explorer)
     explorer.set_state({"epoch": 4, "weights": explorer.models["seed 5"]["epochs"][4]})
-    assert explorer.epoch == 4 and explorer.horizon["weights"] == explorer.weights
+    assert explorer.epoch == 4
+
+
+def test_one_letter_is_no_letters(walkthrough):
+    numbers = numbers_of(walkthrough.model)
+    model = build(numbers | {"classifier": (-np.array(numbers["classifier"])).tolist()})
+    assert sentence_on_horizon(model).startswith("Wrong from the first letter on")
+    wrong_at_two = next(
+        sentence
+        for seed in range(100)
+        for sentence in [sentence_on_horizon(Transformer(seed=seed))]
+        if "up to 1 " in sentence
+    )
+    assert "up to 1 letter;" in wrong_at_two
+
+
+def test_any_question_of_these_letters():
+    task = Task("abc", "ac")
+    explorer = explore(Transformer(ModelConfig(task), seed=3), ["ac", "ab"])
+    assert explorer.required == "ac" and explorer.editable
+    explorer.required = "b"
+    assert explorer.model.config.task == Task("abc", "b")
+    without, with_b = (explorer.model.trace(["ac", "ab"]).output_logits > 0).tolist()
+    expected = ["wrong" if without else "right", "right" if with_b else "wrong"]
+    assert re.findall(r"right|wrong", explorer.verdict)[:2] == expected
+
+
+def test_views_can_leave_out_the_horizon(walkthrough):
+    assert "every string" not in explore(walkthrough, views=["verdict", "path"]).verdict
+    assert "every string" in explore(walkthrough, views=["verdict", "horizon"]).verdict
+
+
+def test_the_rigorous_word(explorer):
+    certificate = explorer.certify()
+    assert certificate["max_length"] == horizon(explorer.model) == 2166
+    check_certificate(certificate, explorer.model)
+
+
+def test_a_code_brings_the_state_back(explorer, walkthrough):
+    explorer.set_state(
+        {"epoch": 3, "weights": explorer.weights | {"b": [0.5, 0]}, "strings": ["c{30}"], "required": "bc"}
+    )
+    code, state = explorer.code, explorer.get_state()
+    other = explore(walkthrough)
+    other.from_code(f" {code} ")
+    assert {name: other.get_state()[name] for name in FROM_THE_PAGE} == {name: state[name] for name in FROM_THE_PAGE}
+    stranger = explore(Transformer(seed=1))
+    stranger.from_code(code)
+    assert stranger.weights == explorer.weights and stranger.model_name == "model"
+
+
+def test_a_spoilt_code_is_refused_and_the_state_stays(explorer):
+    code, before = explorer.code, explorer.get_state()
+    body = code.rsplit(".", 1)[0]
+    lies = [body.replace("aac", "abd"), body.replace(".ab", ".ba"), body.replace(".8.", ".x."), "TT2.AAAA.ab..8.ab"]
+    for bad in ["", "hello", code[:-9], code.replace("aac", "aab"), 5, *(f"{lie}.{checksum(lie)}" for lie in lies)]:
+        with pytest.raises(ValueError):
+            explorer.from_code(bad)
+        assert explorer.get_state() == before

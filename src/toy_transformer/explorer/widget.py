@@ -1,7 +1,7 @@
 """The explorer: all numbers of a model under the reader's hand, and every view of it following.
 
-The module `explorer.js` draws and computes what it draws by itself; this side gives it the models, finds the horizon
-of what the hand has made of them, and takes it over as an ordinary model.
+The modules of `js/`, bundled into one file, draw and compute by themselves, the horizon included; this side gives them
+the models, takes over what the hand has made as an ordinary model, and has the rigorous word.
 """
 
 import html
@@ -17,30 +17,34 @@ import matplotlib.pyplot as plt
 import numpy as np
 import traitlets
 
+from toy_transformer.explorer.code import decode, encode
+from toy_transformer.explorer.verdict import sentence, sentence_on_horizon
 from toy_transformer.model import ModelConfig, Transformer
 from toy_transformer.pictures import views as pictures_of
 from toy_transformer.pictures.maps import YES_AND_NO
 from toy_transformer.pictures.picture import Picture, WithPicture
-from toy_transformer.proofs.all_lengths import NotCertified, certify_all_lengths
-from toy_transformer.proofs.horizon import SEARCHED_LENGTH, Undecidable, Unfinished, WrongString, shortest_wrong_string
-from toy_transformer.task import Task, Tokenizer, contains_all
+from toy_transformer.proofs.horizon import SEARCHED_LENGTH, certify, shortest_wrong_string
+from toy_transformer.task import Task, Tokenizer
 from toy_transformer.training import TrainedModel
 from toy_transformer.weights import build, numbers_of
 
-VIEWS = ("embeddings", "heads", "path", "numbers", "verdict", "map", "epochs", "length_scaling")
-"""What an explorer can show: six views, and the controls of the epoch and of κ."""
+VIEWS = (
+    *("embeddings", "heads", "path", "numbers", "verdict", "horizon", "map", "training"),
+    *("epochs", "length_scaling", "question"),
+)
+"""What an explorer can show: eight views, and the controls of the epoch, of κ and of the question."""
 
-FROM_THE_PAGE = {"weights", "strings", "model_name", "epoch", "length_scaling"}
-"""The traits that a page may set."""
+FROM_THE_PAGE = {"weights", "strings", "model_name", "epoch", "length_scaling", "required"}
+"""The traits that a page may set: they are its state."""
+
+BUNDLE = Path(__file__).parent / "bundle.js"
+"""The modules of `js/` as one classic script, which names them `toyExplorer`."""
 
 LARGEST = 1000
 """The largest number that a weight can be set to."""
 
 LONGEST = 10**15
 """The longest string, so that its letters are counted exactly in JavaScript."""
-
-LIVE_BOXES = 2000
-"""How long a search for the horizon may go on while a hand moves: some 40 ms."""
 
 
 class Refused(traitlets.TraitError, ValueError):
@@ -85,11 +89,11 @@ class Explorer(_WithStill, anywidget.AnyWidget):
     """A widget whose traits can be read, set and observed; `explore` makes one.
 
     `weights` has the numbers by name, as in `hand_written.EXACT`; `model_name` and `epoch` say where they began;
-    `length_scaling` is κ; `horizon` says of which weights it is. Values that cannot be are refused with `ValueError`,
-    those of another type with `TraitError`.
+    `length_scaling` is κ, and `required` has the letters that a string must contain. Values that cannot be are refused
+    with `ValueError`, those of another type with `TraitError`.
     """
 
-    _esm = Path(__file__).parent / "explorer.js"
+    _esm = BUNDLE.read_text(encoding="utf-8") + "export default toyExplorer;"
     _css = Path(__file__).parent / "explorer.css"
 
     weights = traitlets.Dict().tag(sync=True, page=True)
@@ -97,7 +101,7 @@ class Explorer(_WithStill, anywidget.AnyWidget):
     model_name = traitlets.Unicode().tag(sync=True, page=True)
     epoch = traitlets.Int(allow_none=True).tag(sync=True, page=True)
     length_scaling = traitlets.Float().tag(sync=True, page=True)
-    horizon = traitlets.Dict().tag(sync=True, page=True)
+    required = traitlets.Unicode().tag(sync=True, page=True)
     views = traitlets.List(traitlets.Unicode()).tag(sync=True, page=True)
     models = traitlets.Dict().tag(sync=True, page=True)
     palette = traitlets.List().tag(sync=True, page=True)
@@ -108,8 +112,7 @@ class Explorer(_WithStill, anywidget.AnyWidget):
         self, models: Mapping[str, Transformer | TrainedModel], strings: Sequence[str], views: Sequence[str] | None
     ):
         self.config = _common_config(models)
-        self._follows_the_page = False
-        self._found: tuple[str, dict] = "", {}
+        self._sets_all = False
         name = next(iter(models))
         histories = {name: _history(model) for name, model in models.items()}
         epoch = histories[name]["best_epoch"]
@@ -119,28 +122,58 @@ class Explorer(_WithStill, anywidget.AnyWidget):
             epoch=epoch,
             weights=histories[name]["epochs"][epoch or 0],
             length_scaling=float(self.config.length_scaling),
+            required=self.config.task.required,
             strings=list(strings),
             views=_views_of(self.config, views),
             palette=(255 * YES_AND_NO(np.linspace(0, 1, 65))[:, :3]).round().astype(int).tolist(),
             attend_cls=self.config.attend_cls,
             editable=_is_editable(self.config),
         )
-        self._find_horizon()
         self.observe(self._go_to_epoch, names=["model_name", "epoch"])
-        self.observe(self._find_horizon, names=["weights", "length_scaling"])
-        self.on_msg(self._answer)
 
     @property
     def model(self) -> Transformer:
         """The model as it is now, a new one each time."""
-        return self._build(self.weights, self.length_scaling)
+        return self._build(self.weights)
 
     @property
     def verdict(self) -> str:
-        """What the explorer says of the strings and, where its verdict is shown, of how far the model stays right."""
+        """What can be said of the strings and, where the horizon is shown, of how far the model stays right."""
         logits = self.model.trace(self.strings).output_logits.tolist()
-        on_all = [self.horizon["sentence"]] if "verdict" in self.views else []
-        return " ".join([*map(_sentence, self.strings, logits), *on_all])
+        on_strings = [sentence(*pair, self.required) for pair in zip(self.strings, logits, strict=True)]
+        return " ".join([*on_strings, *([sentence_on_horizon(self.model)] if "horizon" in self.views else [])])
+
+    @property
+    def code(self) -> str:
+        """The state as one line of text, as the page gives it and takes it."""
+        return encode({name: getattr(self, name) for name in FROM_THE_PAGE}, self.weights)
+
+    def from_code(self, code: str) -> None:
+        """Take over the state of a code. The code of a model that is not here gives its numbers to the one that is.
+
+        Raises `ValueError`, and stays as it was, for a code that cannot be read or a state that cannot be.
+        """
+        state = decode(code, self.weights)
+        history = self.models.get(state["model_name"], {"epochs": [], "best_epoch": 0})
+        known = (state["epoch"] is None) == (history["best_epoch"] is None)
+        if not known or (state["epoch"] or 0) >= len(history["epochs"]):
+            state = {name: value for name, value in state.items() if name not in ("model_name", "epoch")}
+        self._sets_all = True
+        try:
+            with self.hold_trait_notifications():
+                for name, value in state.items():
+                    setattr(self, name, value)
+        finally:
+            self._sets_all = False
+
+    def certify(self, max_length: int = SEARCHED_LENGTH) -> dict:
+        """Give a proof of how far the model is right, up to `max_length`, for `certificate.check_certificate`.
+
+        It has the rigorous word on what the page's verdict says of all strings. Raises what `proofs.horizon.certify`
+        raises, which tells what such a proof is.
+        """
+        wrong = shortest_wrong_string(self.model, max_length)
+        return certify(self.model, wrong.length - 1 if wrong else max_length)
 
     @property
     def explorers(self) -> Mapping[str, "Explorer"]:  # type: ignore[override]
@@ -157,42 +190,22 @@ class Explorer(_WithStill, anywidget.AnyWidget):
         """
         if not sync_data.keys() <= FROM_THE_PAGE:
             raise Refused(f"the page sets {', '.join(sync_data)}: expected some of {', '.join(sorted(FROM_THE_PAGE))}")
-        self._follows_the_page = True
+        self._sets_all = True
         try:
             super().set_state(sync_data)
         finally:
-            self._follows_the_page = False
+            self._sets_all = False
 
-    def _build(self, weights: Mapping[str, Sequence], length_scaling: float) -> Transformer:
-        model = build(weights, replace(self.config, length_scaling=length_scaling)).eval()
+    def _build(self, weights: Mapping[str, Sequence]) -> Transformer:
+        task = Task(self.config.task.letters, self.required)
+        model = build(weights, replace(self.config, task=task, length_scaling=self.length_scaling)).eval()
         if any(weight.abs().max() > LARGEST for weight in model.parameters()):
             raise ValueError(f"weights: the explorer has room for numbers of up to {LARGEST:,}")
         return model
 
-    def _answer(self, _, question: dict, __) -> None:
-        """Tell the page the horizon of weights that are under way there; what is no question gets no answer."""
-        if not isinstance(question, dict) or not question.keys() >= {"question", "weights", "length_scaling"}:
-            return
-        try:
-            horizon = self._horizon_of(question["weights"], question["length_scaling"])
-        except (TypeError, ValueError) as error:
-            horizon = {"sentence": f"Not computed: {error}", "wrong": None}
-        self.send({"question": question["question"], "horizon": horizon})
-
-    def _find_horizon(self, change: object = None) -> None:
-        state = dict(weights=self.weights, length_scaling=self.length_scaling)
-        self.horizon = self._horizon_of(self.weights, self.length_scaling) | state
-
-    def _horizon_of(self, weights: Mapping[str, Sequence], length_scaling: float) -> dict:
-        """Find the horizon, once for weights that the page asks about and then keeps."""
-        state = json.dumps([weights, length_scaling])
-        if state != self._found[0]:
-            self._found = state, find_horizon(self._build(weights, length_scaling))
-        return self._found[1]
-
     def _go_to_epoch(self, change: traitlets.Bunch) -> None:
-        """Python has set another model or epoch: its weights follow. No epoch is the best one."""
-        if self._follows_the_page:
+        """Another model or epoch has been set, alone: its weights follow. No epoch is the best one."""
+        if self._sets_all:
             return
         history = self.models[self.model_name]
         if change.name == "model_name":
@@ -202,7 +215,7 @@ class Explorer(_WithStill, anywidget.AnyWidget):
 
     @_check("weights")
     def _check_weights(self, value: Any) -> dict:
-        return numbers_of(self._build(value, 0.0))
+        return numbers_of(self._build(value))
 
     @_check("views")
     def _check_views(self, value: Any) -> list[str]:
@@ -219,6 +232,10 @@ class Explorer(_WithStill, anywidget.AnyWidget):
     @_check("length_scaling")
     def _check_length_scaling(self, value: Any) -> float:
         return float(np.float32(replace(self.config, length_scaling=value).length_scaling))
+
+    @_check("required")
+    def _check_required(self, value: Any) -> str:
+        return Task(self.config.task.letters, value).required
 
     @_check("model_name")
     def _check_model_name(self, value: Any) -> str:
@@ -267,42 +284,6 @@ def explore(
     return Explorer(model, strings, views)
 
 
-def find_horizon(model: Transformer) -> dict:
-    """Say in a sentence how far a model is right, and give the shortest wrong string, if one was found."""
-    wrong = None
-    try:
-        wrong = shortest_wrong_string(model, max_boxes=LIVE_BOXES)
-        sentence = _sentence_on_all(model) if wrong is None else _sentence_on_wrong(wrong)
-    except Unfinished as stopped:
-        sentence = f"Right on every string up to {stopped.right_up_to:,} letters; the search was stopped there, "
-        sentence += "for many logits are near 0."
-    except Undecidable as error:
-        sentence = f"Not decided: {error}."
-    return {
-        "sentence": sentence,
-        "wrong": None if wrong is None else {"string": wrong.string, "counts": list(wrong.counts)},
-    }
-
-
-def _sentence_on_wrong(wrong: WrongString) -> str:
-    if wrong.length == 1:
-        return f"Wrong from the first letter on: {wrong.string}."
-    return f"Right on every string up to {wrong.length - 1:,} letters; the shortest wrong one is {wrong.string}."
-
-
-def _sentence_on_all(model: Transformer) -> str:
-    try:
-        proof = certify_all_lengths(model, LIVE_BOXES)
-    except (NotCertified, ValueError, Undecidable, Unfinished):
-        return f"Right on every string up to {SEARCHED_LENGTH:,} letters; longer ones were not searched."
-    return f"Right on every string of every length: proved from {proof.from_length:,} letters on, below by certificate."
-
-
-def _sentence(string: str, logit: float) -> str:
-    answer, right = ("yes" if logit > 0 else "no"), (logit > 0) == contains_all(string)
-    return f"{string}: logit {logit:.2f}, {answer}, {'right' if right else 'wrong'}."
-
-
 def _common_config(models: Mapping[str, Transformer | TrainedModel]) -> ModelConfig:
     if not isinstance(models, Mapping) or not models:
         raise ValueError("expected a model, a run, or several by name, such as {'seed 0': run}")
@@ -312,19 +293,23 @@ def _common_config(models: Mapping[str, Transformer | TrainedModel]) -> ModelCon
     config = next(iter(models.values())).config
     if any(model.config.architecture != config.architecture for model in models.values()):
         raise ValueError("models of different configurations: give each an explorer of its own")
-    if config.task != Task() or config.norm is not None or config.attention_head_size != 1:
-        raise ValueError(f"{config}: the explorer takes models for {Task()}, with heads of size 1 and without norm")
+    if config.task.letters != Task().letters or config.norm is not None or config.attention_head_size != 1:
+        raise ValueError(
+            f"{config}: the explorer takes models for letters a, b, c, with heads of size 1 and without norm"
+        )
     return config
 
 
 def _is_editable(config: ModelConfig) -> bool:
-    return config.architecture == ModelConfig(attend_cls=config.attend_cls, length_scaling=config.length_scaling)
+    small = ModelConfig(config.task, attend_cls=config.attend_cls, length_scaling=config.length_scaling)
+    return config.architecture == small
 
 
 def _views_of(config: ModelConfig, views: Sequence[str] | None) -> list[str]:
     """The views that were asked for, or all that make sense for the model."""
     refused = {} if config.hidden_size == 2 else dict.fromkeys(("embeddings", "path"), "embeddings of two numbers")
-    refused |= {} if _is_editable(config) else {"numbers": "the sizes of the model of 36 numbers"}
+    sizes = "the sizes of the model of 36 numbers"
+    refused |= {} if _is_editable(config) else dict.fromkeys(("numbers", "training"), sizes)
     if views is None:
         return [view for view in VIEWS if view not in refused]
     if isinstance(views, str) or not views or any(view not in VIEWS for view in views):
@@ -344,6 +329,7 @@ def _history(model: Transformer | TrainedModel) -> dict:
 
 def _page(explorer: Explorer) -> str:
     state = {name: getattr(explorer, name) for name in explorer.trait_names(page=True)}
-    source = json.dumps({"module": explorer._esm, "state": state}).replace("<", r"\u003c")
+    source = json.dumps(state).replace("<", r"\u003c")
     template = (Path(__file__).parent / "explorer.html").read_text(encoding="utf-8")
-    return template.replace("{{style}}", str(explorer._css)).replace("{{source}}", source)
+    bundle = BUNDLE.read_text(encoding="utf-8")
+    return template.replace("{{style}}", str(explorer._css)).replace("{{bundle}}", bundle).replace("{{state}}", source)

@@ -1,0 +1,143 @@
+// The explorer in a page: it draws the state in each frame in which something has changed, and hears the hand.
+import { html, nothing, render as renderInto } from "lit-html";
+import { controls } from "./controls.js";
+import { Hand, tagUnder } from "./hand.js";
+import { State } from "./state.js";
+import { embeddingsView } from "./views/embeddings.js";
+import { headsView } from "./views/heads.js";
+import { mapView } from "./views/map.js";
+import { numbersView } from "./views/numbers.js";
+import { pathView } from "./views/path.js";
+import { trainingView } from "./views/training.js";
+import { inWords, verdictView } from "./views/verdict.js";
+
+/** @type {Record<string, (app: App) => import("./views/shared.js").Drawn>} */
+const VIEWS = {
+  embeddings: embeddingsView, path: pathView, map: mapView, training: trainingView, heads: headsView,
+  numbers: numbersView,
+};
+/** Milliseconds after the last change: then it is read to a screen reader. */
+const REST = 600;
+const BETWEEN_EPOCHS = 3000;
+
+export class App {
+  /**
+   * @param {import("./state.js").WidgetModel} model
+   * @param {HTMLElement} root
+   */
+  constructor(model, root) {
+    this.root = root;
+    this.id = `explorer-${Math.random().toString(36).slice(2)}`;
+    this.palette = /** @type {number[][]} */ (model.get("palette"));
+    /** @type {number | null} */
+    this.frame = null;
+    this.isDue = false;
+    this.spoken = "";
+    this.spokenAt = 0;
+    /** @type {ReturnType<typeof setTimeout> | undefined} */
+    this.speaking = undefined;
+    this.state = new State(model, () => this.atOnce());
+    this.hand = new Hand(this);
+    this.derived = this.state.derive();
+    this.told = inWords(this);
+    this.listen();
+    this.draw();
+  }
+
+  listen() {
+    this.ended = new AbortController();
+    const { signal } = this.ended;
+    const light = (/** @type {Event} */ event) => this.light(tagUnder(event));
+    this.root.addEventListener("pointerover", (event) => {
+      if (!(/** @type {Element} */ (event.target).closest(".plane"))) light(event); // a plane looks for the nearest
+    }, { signal });
+    this.root.addEventListener("focusin", light, { signal });
+    this.root.addEventListener("pointerleave", () => this.light(null), { signal });
+    this.root.addEventListener("keydown", (event) => this.key(event), { signal });
+  }
+
+  close() {
+    this.ended?.abort();
+    this.state.close();
+    clearTimeout(this.speaking);
+    if (this.frame !== null) cancelAnimationFrame(this.frame);
+    this.frame = NaN; // nothing is drawn any more
+  }
+
+  /** Keys stay here, where JupyterLab would move cells; those with Ctrl are the page's, but for undo.
+   * @type {(event: KeyboardEvent) => void} */
+  key(event) {
+    if (!event.ctrlKey && !event.metaKey) return event.stopPropagation();
+    const isText = /** @type {HTMLInputElement} */ (event.target).type === "text";
+    if (event.key.toLowerCase() !== "z" || isText) return;
+    event.preventDefault();
+    event.stopPropagation();
+    if (event.shiftKey) this.state.redo();
+    else this.state.undo();
+  }
+
+  /** Draw in the next frame. */
+  soon() {
+    this.frame ??= requestAnimationFrame(() => this.draw());
+  }
+
+  /** Draw as soon as an event has been dealt with: the next frame shows it. In training, each frame draws anyway. */
+  atOnce() {
+    if (this.state?.isTraining) return this.soon();
+    if (!this.isDue) queueMicrotask(() => this.draw());
+    this.isDue = true;
+  }
+
+  draw() {
+    if (Number.isNaN(this.frame)) return;
+    if (this.frame !== null) cancelAnimationFrame(this.frame);
+    this.frame = null;
+    if (this.state.isTraining) this.state.trainOn();
+    this.isDue = false;
+    this.derived = this.state.derive();
+    renderInto(this.picture(), this.root);
+    if (this.state.isTraining || !this.derived.search.isDone) this.soon();
+    this.speakSoon();
+  }
+
+  picture() {
+    const { shows } = this.state;
+    return html`
+      ${shows("verdict") || shows("horizon") ? verdictView(this) : nothing}
+      ${controls(this)}
+      <div class="cards">${Object.keys(VIEWS).map((name) => (shows(name) ? VIEWS[name](this) : nothing))}</div>
+      <p class="hidden" role="status">${this.spoken}</p>`;
+  }
+
+  /** @type {(tag: string | null) => void} */
+  light(tag) {
+    if (this.state.lit === tag || this.state.held) return;
+    this.state.lit = tag;
+    this.soon();
+  }
+
+  /** Read the verdict to a screen reader once all rests; while it trains, the epoch, now and then. */
+  speakSoon() {
+    const { trainer, isTraining } = this.state;
+    const now = performance.now();
+    if (isTraining && trainer && now - this.spokenAt > BETWEEN_EPOCHS) {
+      Object.assign(this, { spoken: `Training, epoch ${Math.floor(trainer.epoch)}`, spokenAt: now });
+    }
+    clearTimeout(this.speaking);
+    this.speaking = setTimeout(() => {
+      const words = inWords(this);
+      if (words === this.told) return;
+      this.told = this.spoken = words;
+      this.soon();
+    }, REST);
+  }
+}
+
+/** @type {(of: { model: import("./state.js").WidgetModel, el: HTMLElement }) => () => void} */
+export function render({ model, el }) {
+  const root = document.createElement("div");
+  root.className = "toy-explorer";
+  el.append(root);
+  const app = new App(model, root);
+  return () => app.close();
+}
