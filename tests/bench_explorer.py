@@ -1,5 +1,6 @@
 """How fast the explorer follows the hand in a real JupyterLab, beside `interact` with the same pictures."""
 
+import re
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -11,9 +12,10 @@ from playwright.sync_api import Page
 
 CELLS = [
     "%matplotlib inline\n"
-    "from toy_transformer import experiments, views\n"
+    "from toy_transformer import experiments\n"
     "from toy_transformer.explorer import explore\n"
-    "from toy_transformer.hand_written import build, numbers_of\n"
+    "from toy_transformer.pictures import views\n"
+    "from toy_transformer.weights import build, numbers_of\n"
     "from ipywidgets import interact\n"
     "run = experiments.run('walkthrough')[0]",
     "explore(run)",
@@ -24,7 +26,7 @@ CELLS = [
     "interact(draw);",
 ]
 STEPS, DRAGS = 60, 3
-EXPLORER = ("explorer: six views, all numbers", '.handle[data-vector="a"]', '.handle[data-vector="a"]', ".toy-explorer")
+EXPLORER = ("explorer, all views", '.handle[data-vector="a"]', '.handle[data-vector="a"]', ".toy-explorer")
 INTERACT = ("interact, inline matplotlib", ".noUi-handle", ".jp-OutputArea-output img", ".widget-slider")
 
 MEASURE = """([picture, root]) => {
@@ -105,29 +107,65 @@ def drag(page: Page, handle: str) -> tuple[float, float]:
     return rate, lag
 
 
-def horizon_behind(page: Page) -> list[float]:
-    """Milliseconds from a key to the horizon of what it has changed, from the kernel."""
-    delays = []
-    for _ in range(STEPS):
-        page.wait_for_timeout(60)
-        delays.append(
-            page.evaluate(
-                """() => new Promise((done) => {
-                    const horizon = document.querySelector(".toy-explorer .horizon");
-                    const handle = document.querySelector('.handle[data-vector="a"]');
-                    const start = performance.now();
-                    handle.dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowUp", bubbles: true }));
-                    let left = false;
-                    const look = () => {
-                        left ||= horizon.dataset.current === "false";
-                        if (left && horizon.dataset.current === "true") done(performance.now() - start);
-                        else requestAnimationFrame(look);
-                    };
-                    requestAnimationFrame(look);
-                })"""
-            )
-        )
-    return sorted(delays)
+def horizon_in_frame(page: Page) -> float:
+    """The share of keys of which the next frame has the horizon already, the one that stays."""
+    return page.evaluate(
+        """async (steps) => {
+            const horizon = document.querySelector(".toy-explorer .horizon");
+            const handle = document.querySelector('.handle[data-vector="a"]');
+            const frame = () => new Promise(requestAnimationFrame);
+            let shown = 0;
+            for (let i = 0; i < steps; i++) {
+                handle.dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowUp", bubbles: true }));
+                await frame();
+                const first = horizon.textContent;
+                for (let wait = 0; wait < 10; wait++) await frame();
+                shown += horizon.dataset.current === "true" && horizon.textContent === first;
+            }
+            return shown / steps;
+        }""",
+        STEPS,
+    )
+
+
+def training(page: Page) -> tuple[float, float]:
+    """Frames and epochs a second while the explorer trains by an epoch a frame."""
+    explorer = page.locator(".toy-explorer")
+    explorer.get_by_label("a frame").fill("6")
+    explorer.get_by_label("train", exact=True).click()
+    page.wait_for_timeout(1000)
+    count = "() => [measured.changes, performance.now(), document.querySelector('.training .caption').textContent]"
+    changes, start, text = page.evaluate(count)
+    epoch = epochs_in(text)
+    page.wait_for_timeout(3000)
+    changes_after, end, text = page.evaluate(count)
+    explorer.get_by_label("pause training").click()
+    seconds = (end - start) / 1000
+    return (changes_after - changes) / seconds, (epochs_in(text) - epoch) / seconds
+
+
+def epochs_in(text: str) -> int:
+    return int(re.search(r"Epoch ([0-9]+)", text)[1])
+
+
+def cost_of_a_frame(page: Page) -> str:
+    """Where the time of a drag's frames goes, as Chromium counts it."""
+    devtools = page.context.new_cdp_session(page)
+    devtools.send("Performance.enable")
+
+    def metrics() -> dict[str, float]:
+        return {each["name"]: each["value"] for each in devtools.send("Performance.getMetrics")["metrics"]}
+
+    before, changes = metrics(), page.evaluate("() => measured.changes = 0")
+    drag(page, EXPLORER[1])
+    after, changes = metrics(), page.evaluate("() => measured.changes")
+    parts = {
+        "script": "ScriptDuration",
+        "style": "RecalcStyleDuration",
+        "layout": "LayoutDuration",
+        "all": "TaskDuration",
+    }
+    return ", ".join(f"{part} {1000 * (after[name] - before[name]) / changes:.1f} ms" for part, name in parts.items())
 
 
 def main(report: Callable[[str], None] = print) -> None:
@@ -138,8 +176,10 @@ def main(report: Callable[[str], None] = print) -> None:
         with jupyterlab(browser, Path(folder), Path(elsewhere)) as lab:
             page = open_bench(lab)
             bench(page, *EXPLORER)
-            delays = horizon_behind(page)
-            report(f"horizon behind the hand: median {median(delays):.0f} ms, 95th percentile {delays[57]:.0f} ms")
+            report(f"of each frame of a drag: {cost_of_a_frame(page)}")
+            report(f"the horizon is in the same frame as the rest: {horizon_in_frame(page):.0%} of {STEPS} keys")
+            frames, epochs = training(page)
+            report(f"training, an epoch a frame: {frames:.0f} frames and {epochs:.0f} epochs a second")
             bench(page, *INTERACT)
 
 

@@ -130,6 +130,7 @@ class Explorer(_WithStill, anywidget.AnyWidget):
             editable=_is_editable(self.config),
         )
         self.observe(self._go_to_epoch, names=["model_name", "epoch"])
+        self.on_msg(lambda *_: self.send({"saved": True}))  # the page wants to know whether somebody is there
 
     @property
     def model(self) -> Transformer:

@@ -16,6 +16,9 @@ const GELU_MINIMUM = -0.7517915246935645;
 /** Letter counts from `low` to `high`, both included: all of its strings have the same letters.
  * @typedef {{ length: number, low: number[], high: number[] }} Box `length` is that of its shortest strings */
 
+/** The least and the greatest. @typedef {[number, number]} Range */
+/** @typedef {{ letters: number[], leads: number[], values: number[] }} Occurring CLS is no letter: -1 */
+
 /** @type {(of: any, change: (x: number) => number) => any} */
 const each = (of, change) => (Array.isArray(of) ? of.map((part) => each(part, change)) : change(of));
 
@@ -40,6 +43,11 @@ export class Bounds {
     this.magnitude = logitOfMeans(this.sizes, largest(this.sizes.values), Math.abs);
     this.margin = Math.max(MARGIN, MARGIN_OF_SCORES * largestScore)
       * logitOfMeans({ c, o, b, F, u, values, scores, attendCls }, largest(values), Math.abs);
+    /** @type {Occurring[][]} */
+    this.occurring = [];
+    /** Of each token, and of each head: they are overwritten for each box. */
+    this.weights = this.form.scores[0].map(() => /** @type {Range} */ ([0, 0]));
+    this.means = this.form.scores.map(() => /** @type {Range} */ ([0, 0]));
   }
 
   /** Whether logits can be told from 0 at all. */
@@ -48,74 +56,86 @@ export class Bounds {
   }
 
   /** The least and the greatest logit of the strings of a box, each with room for rounding.
-   * @type {(box: Box) => [number, number]} */
+   * @type {(box: Box) => Range} */
   logits({ low, high }) {
     const { c, o, b, F, u } = this.form;
-    const factors = [low, high].map((counts) => scoreFactor(this.lengthScaling, counts[0] + counts[1] + counts[2]));
-    const means = this.form.scores.map((_, head) => this.mean(head, low, high, factors));
-    const ends = [c - this.margin * factors[1], c + this.margin * factors[1]];
-    addProduct(ends, o, means);
-    for (let unit = 0; unit < u.length; unit++) {
-      const z = [b[unit], b[unit]];
-      addProduct(z, F[unit], means);
-      addProduct(ends, [u[unit]], [geluRange(z[0], z[1])]);
+    const least = scoreFactor(this.lengthScaling, low[0] + low[1] + low[2]);
+    const greatest = scoreFactor(this.lengthScaling, high[0] + high[1] + high[2]);
+    const heads = this.headsOf(low);
+    for (let head = 0; head < heads.length; head++) {
+      this.weigh(heads[head], low, high, least, greatest);
+      meanAtCorners(this.weights, heads[head].values, this.means[head]);
     }
-    return [ends[0], ends[1]];
+    /** @type {Range} */
+    const ends = [c - this.margin * greatest, c + this.margin * greatest];
+    for (let head = 0; head < heads.length; head++) addProduct(ends, o[head], this.means[head]);
+    for (let unit = 0; unit < u.length; unit++) {
+      /** @type {Range} */
+      const z = [b[unit], b[unit]];
+      for (let head = 0; head < heads.length; head++) addProduct(z, F[unit][head], this.means[head]);
+      addProduct(ends, u[unit], geluRange(z));
+    }
+    return ends;
   }
 
-  /**
-   * The range of a head's weighted mean. It is monotone in the weight of each token while the others stay, so its
-   * extremes are at corners: each token has its least weight or its greatest.
-   * @type {(head: number, low: number[], high: number[], factors: number[]) => [number, number]}
-   */
-  mean(head, low, high, factors) {
-    const [scores, values] = [this.form.scores[head], this.form.values[head]];
-    const first = this.form.attendCls ? 1 : 0; // the token of the first letter
-    /** @type {number[]} */
-    const occurring = [];
-    for (let i = 0; i < scores.length; i++) if (i < first || high[i - first] > 0) occurring.push(i);
-    // Scores count from the largest of those that occur, for a common factor changes no share.
-    const highest = Math.max(...occurring.map((i) => scores[i]));
-    const weights = occurring.map((i) => {
-      const lead = scores[i] - highest; // not above 0, so the greater factor makes it less
-      const [fewest, most] = i < first ? [1, 1] : [low[i - first], high[i - first]];
-      return [fewest * Math.exp(factors[1] * lead), most * Math.exp(factors[0] * lead)];
-    });
-    return meanAtCorners(weights, occurring.map((i) => values[i]));
+  /** The tokens that occur, with their values and their scores, which count from the largest of them: a common factor
+   * changes no share. The same for all boxes with the same letters. @type {(low: number[]) => Occurring[]} */
+  headsOf(low) {
+    const set = Number(low[0] > 0) + 2 * Number(low[1] > 0) + 4 * Number(low[2] > 0);
+    return (this.occurring[set] ??= this.form.scores.map((scores, head) => {
+      const first = this.form.attendCls ? 1 : 0; // the token of the first letter
+      const tokens = scores.map((_, i) => i).filter((i) => i < first || low[i - first] > 0);
+      const highest = Math.max(...tokens.map((i) => scores[i]));
+      return {
+        letters: tokens.map((i) => i - first),
+        leads: tokens.map((i) => scores[i] - highest),
+        values: tokens.map((i) => this.form.values[head][i]),
+      };
+    }));
+  }
+
+  /** The least and the greatest weight of each token; a lead is not above 0, so a greater factor makes it less.
+   * @type {(head: Occurring, low: number[], high: number[], least: number, greatest: number) => void} */
+  weigh({ letters, leads }, low, high, least, greatest) {
+    for (let i = 0; i < letters.length; i++) {
+      const atLeast = Math.exp(least * leads[i]);
+      const [fewest, most] = letters[i] < 0 ? [1, 1] : [low[letters[i]], high[letters[i]]];
+      this.weights[i][0] = fewest * (greatest === least ? atLeast : Math.exp(greatest * leads[i]));
+      this.weights[i][1] = most * atLeast;
+    }
   }
 }
 
-/** @type {(weights: number[][], values: number[]) => [number, number]} */
-function meanAtCorners(weights, values) {
-  let [least, greatest] = [Infinity, -Infinity];
-  for (let corner = 0; corner < 1 << weights.length; corner++) {
-    let [above, below] = [0, 0];
-    for (let i = 0; i < weights.length; i++) {
+/**
+ * The range of a weighted mean. It is monotone in the weight of each token while the others stay, so its extremes are
+ * at corners: each token has its least weight or its greatest.
+ * @type {(weights: Range[], values: number[], range: Range) => void}
+ */
+function meanAtCorners(weights, values, range) {
+  range[0] = Infinity;
+  range[1] = -Infinity;
+  for (let corner = 0; corner < 1 << values.length; corner++) {
+    let above = 0;
+    let below = 0;
+    for (let i = 0; i < values.length; i++) {
       const weight = weights[i][(corner >> i) & 1];
       above += weight * values[i];
       below += weight;
     }
-    if (above / below < least) least = above / below;
-    if (above / below > greatest) greatest = above / below;
-  }
-  return [least, greatest];
-}
-
-/** Add factor × range for each of some factors and ranges to a range. */
-function addProduct(
-  /** @type {number[]} */ range,
-  /** @type {number[]} */ factors,
-  /** @type {number[][]} */ ranges,
-) {
-  for (let i = 0; i < factors.length; i++) {
-    const [low, high] = factors[i] < 0 ? [ranges[i][1], ranges[i][0]] : ranges[i];
-    range[0] += factors[i] * low;
-    range[1] += factors[i] * high;
+    const mean = above / below;
+    if (mean < range[0]) range[0] = mean;
+    if (mean > range[1]) range[1] = mean;
   }
 }
 
-/** GELU falls up to its minimum and rises from there on. @type {(low: number, high: number) => [number, number]} */
-function geluRange(low, high) {
+/** Add a factor times one range to another. @type {(to: Range, factor: number, range: Range) => void} */
+function addProduct(to, factor, range) {
+  to[0] += factor * range[factor < 0 ? 1 : 0];
+  to[1] += factor * range[factor < 0 ? 0 : 1];
+}
+
+/** GELU falls up to its minimum and rises from there on. @type {(range: Range) => Range} */
+function geluRange([low, high]) {
   const [atLow, atHigh] = [gelu(low), gelu(high)];
   const within = low < GELU_MINIMUM && GELU_MINIMUM < high;
   return [within ? gelu(GELU_MINIMUM) : Math.min(atLow, atHigh), Math.max(atLow, atHigh)];

@@ -9,6 +9,8 @@ import { button, fieldOf, problem, slider, textField } from "./views/shared.js";
 
 const GREATEST_SCALING = 4; // that the slider goes to; Python can set more
 
+const ALONE = "Python does not answer: it is busy, or was stopped; then run the cells again. All here goes on without it.";
+
 /** @type {(app: App) => Drawn} */
 export function controls(app) {
   const { state } = app;
@@ -21,6 +23,7 @@ export function controls(app) {
     <div class="controls">
       ${usesStrings ? textField(app, "strings", "strings ", strings.join(", "), take, attempt) : nothing}
       ${problem(app, "strings")}
+      ${state.isAlone ? html`<p class="problem" role="alert">${ALONE}</p>` : nothing}
       ${state.shows("question") ? drawQuestion(app) : nothing}
       ${names.length > 1 ? drawModels(app, names) : nothing}
       ${state.shows("epochs") && state.recorded[state.kept.name].epochs.length > 1 ? drawFilm(app) : nothing}

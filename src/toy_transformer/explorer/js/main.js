@@ -1,5 +1,5 @@
 // The explorer in a page: it draws the state in each frame in which something has changed, and hears the hand.
-import { html, nothing, render as renderInto } from "lit-html";
+import { html, noChange, nothing, render as renderInto } from "lit-html";
 import { controls } from "./controls.js";
 import { Hand, tagUnder } from "./hand.js";
 import { State } from "./state.js";
@@ -38,6 +38,10 @@ export class App {
     this.speaking = undefined;
     this.state = new State(model, () => this.atOnce());
     this.hand = new Hand(this);
+    /** The views that can be seen: while something moves, the others wait. @type {Set<string>} */
+    this.inSight = new Set();
+    this.watcher = new IntersectionObserver((entries) => this.look(entries));
+    this.state.horizon(Infinity); // at the beginning nobody waits for a frame
     this.derived = this.state.derive();
     this.told = inWords(this);
     this.listen();
@@ -58,6 +62,7 @@ export class App {
 
   close() {
     this.ended?.abort();
+    this.watcher.disconnect();
     this.state.close();
     clearTimeout(this.speaking);
     if (this.frame !== null) cancelAnimationFrame(this.frame);
@@ -96,6 +101,7 @@ export class App {
     this.isDue = false;
     this.derived = this.state.derive();
     renderInto(this.picture(), this.root);
+    for (const node of this.root.querySelectorAll(".cards > .card")) this.watcher.observe(node);
     if (this.state.isTraining || !this.derived.search.isDone) this.soon();
     this.speakSoon();
   }
@@ -105,8 +111,24 @@ export class App {
     return html`
       ${shows("verdict") || shows("horizon") ? verdictView(this) : nothing}
       ${controls(this)}
-      <div class="cards">${Object.keys(VIEWS).map((name) => (shows(name) ? VIEWS[name](this) : nothing))}</div>
+      <div class="cards">${Object.keys(VIEWS).map((name) => (shows(name) ? this.view(name) : nothing))}</div>
       <p class="hidden" role="status">${this.spoken}</p>`;
+  }
+
+  /** @type {(name: string) => unknown} */
+  view(name) {
+    const isDrawn = this.root.querySelector(`[data-card="${name}"]`) !== null;
+    return isDrawn && this.state.isMoving && !this.inSight.has(name) ? noChange : VIEWS[name](this);
+  }
+
+  /** @type {(entries: IntersectionObserverEntry[]) => void} */
+  look(entries) {
+    for (const { target, isIntersecting } of entries) {
+      const name = /** @type {HTMLElement} */ (target).dataset.card ?? "";
+      if (isIntersecting) this.inSight.add(name);
+      else this.inSight.delete(name);
+    }
+    if (this.state.isMoving) this.soon();
   }
 
   /** @type {(tag: string | null) => void} */

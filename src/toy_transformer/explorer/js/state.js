@@ -16,7 +16,7 @@ import { ownerOf, tagsOf, valueOf, vectorsOf } from "./vectors.js";
  * What Python, or a page, holds of an explorer: anywidget's model.
  * @typedef {{ get(name: string): any, set(name: string, value: any): void, save_changes(): void,
  *   on(event: string, listener: (content: any) => void): void,
- *   off(event: string, listener: (content: any) => void): void }} WidgetModel
+ *   off(event: string, listener: (content: any) => void): void, send?(content: any): void }} WidgetModel
  */
 /** What undo brings back. @typedef {import("./code.js").Shared} Kept */
 /** A training that was recorded. @typedef {{ epochs: Weights[], best_epoch: number | null }} Recorded */
@@ -30,6 +30,8 @@ const KEPT = /** @type {(keyof Kept)[]} */ (Object.keys(TRAITS));
 /** Milliseconds of a frame that the search for the horizon may take. */
 const SEARCH_TIME = 5;
 const FILM_STEP = 400;
+/** Milliseconds after which Python is taken not to answer. */
+const SILENCE = 1500;
 
 export class State {
   /**
@@ -66,6 +68,10 @@ export class State {
     /** @type {ReturnType<typeof setInterval> | null} */
     this.film = null;
     this.saving = false;
+    /** Python does not answer: the page goes on without. */
+    this.isAlone = false;
+    /** @type {ReturnType<typeof setTimeout> | undefined} */
+    this.silence = undefined;
     this.vectors = vectorsOf(this.kept.weights);
     /** @type {Record<string, import("./geometry.js").Frame>} */
     this.frames = {};
@@ -77,12 +83,14 @@ export class State {
   listen() {
     this.listeners = Object.fromEntries(KEPT.map((name) => [`change:${TRAITS[name]}`, () => this.adopt(name)]));
     this.listeners["change:views"] = this.changed;
+    this.listeners["msg:custom"] = () => this.hear(true);
     for (const [event, listener] of Object.entries(this.listeners)) this.model.on(event, listener);
   }
 
   close() {
     for (const [event, listener] of Object.entries(this.listeners ?? {})) this.model.off(event, listener);
     this.pause();
+    clearTimeout(this.silence);
   }
 
   // ------------------------------------------------ what follows from the state
@@ -112,8 +120,9 @@ export class State {
     return encode(this.kept);
   }
 
+  /** Whether each frame brings another state. */
   get isMoving() {
-    return this.isTraining || this.film !== null || this.held !== null;
+    return this.isTraining || this.held !== null;
   }
 
   /** What the views draw, computed once for each frame. */
@@ -188,7 +197,22 @@ export class State {
     this.saving = true; // what is set here is told to all who listen, to this explorer as well
     for (const name of KEPT) this.model.set(TRAITS[name], this.kept[name]);
     this.saving = false;
-    this.model.save_changes();
+    clearTimeout(this.silence);
+    if (this.model.send) this.silence = setTimeout(() => this.hear(false), SILENCE);
+    try {
+      this.model.save_changes();
+      this.model.send?.({ saved: true });
+    } catch {
+      this.hear(false);
+    }
+  }
+
+  /** Python has answered, or has not. @type {(hasAnswered: boolean) => void} */
+  hear(hasAnswered) {
+    clearTimeout(this.silence);
+    if (this.isAlone === !hasAnswered) return;
+    this.isAlone = !hasAnswered;
+    this.changed();
   }
 
   /** Python, or another view of the same explorer, has set a trait; what a hand is doing goes on.
