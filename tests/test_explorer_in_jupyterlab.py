@@ -29,18 +29,21 @@ SHOW = ["explorer = explore(run, ['aac', 'baac', 'ab{100}'])\nexplorer", "other 
 @pytest.fixture(scope="module")
 def lab(browser, walkthrough, package, tmp_path_factory) -> Lab:
     folder = tmp_path_factory.mktemp("notebooks")
-    heading = nbformat.v4.new_markdown_cell("# A heading")
-    metadata = {"kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}}
     # Each has a kernel of its own.
     for name, run in {
         "explorer": "experiments.run('walkthrough')[0]",
         "restarted": f"build({numbers_of(walkthrough.model)})",
     }.items():
-        cells = [nbformat.v4.new_code_cell(source) for source in (f"{IMPORTS}\nrun = {run}", *SHOW)]
-        notebook = nbformat.v4.new_notebook(cells=[heading, *cells], metadata=metadata)
-        nbformat.write(notebook, folder / f"{name}.ipynb")
+        nbformat.write(_notebook([f"{IMPORTS}\nrun = {run}", *SHOW]), folder / f"{name}.ipynb")
     with jupyterlab(browser, folder, tmp_path_factory.mktemp("lab"), PYTHONPATH=str(package)) as lab:
         yield lab
+
+
+def _notebook(sources: list[str]) -> nbformat.NotebookNode:
+    metadata = {"kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}}
+    heading = nbformat.v4.new_markdown_cell("# A heading")
+    cells = [nbformat.v4.new_code_cell(source) for source in sources]
+    return nbformat.v4.new_notebook(cells=[heading, *cells], metadata=metadata)
 
 
 def open_explorers(lab: Lab, name: str) -> Page:
@@ -395,6 +398,32 @@ def test_dark_and_narrow(page, explorer):
     explorer.evaluate("node => { node.style.width = ''; }")
     page.evaluate("() => jupyterapp.commands.execute('apputils:change-theme', { theme: 'JupyterLab Light' })")
     page.wait_for_function("() => document.body.dataset.jpThemeLight === 'true'")
+
+
+def test_a_control_of_ones_own_as_the_readme_shows(lab, walkthrough):
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    (shown,) = [block for block in blocks if "FloatSlider" in block]
+    sources = [f"{IMPORTS}\nrun = build({numbers_of(walkthrough.model)})", "explorer = explore(run)\nexplorer", shown]
+    nbformat.write(_notebook(sources), lab.folder / "own.ipynb")
+    page = lab.open("own.ipynb")
+    run_all(page)
+    explorer, picture = page.locator(".toy-explorer"), page.locator(".jp-OutputArea-output img").first
+    field = explorer.locator('input[data-address="a..0"]')
+    expect(picture).to_be_visible(timeout=30_000)
+    before = picture.get_attribute("src")
+    execute(page, "slider.value = 1.5")
+    expect(field).to_have_value("1.5000")
+    expect(picture).not_to_have_attribute("src", before)
+    page.locator(".widget-slider .noUi-handle").first.focus()
+    page.keyboard.press("ArrowRight")
+    expect(field).to_have_value("1.5500")
+    execute(page, "scaling.value = 0.5")
+    expect(explorer.locator(".controls").first).to_contain_text("κ = 0.50")
+    assert execute(page, "import time; time.sleep(0.1); print(explorer.length_scaling)") == "0.5\n"
+    execute(page, "explorer.length_scaling = 1.0")
+    expect(page.locator(".widget-readout").nth(1)).to_have_text("1.00")
+    assert page.errors == []
+    page.context.close()
 
 
 def test_a_kernel_that_was_restarted_or_is_dead(lab):

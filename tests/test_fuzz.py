@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from toy_transformer import Tokenizer, Transformer, explore, load
 from toy_transformer.editing.hand_written import EXACT
+from toy_transformer.explorer.code import checksum
 from toy_transformer.proofs.certificate import CertificateError, check_certificate
 from toy_transformer.proofs.horizon import WrongAbout, certify
 from toy_transformer.task import MAX_LENGTH
@@ -147,20 +148,38 @@ def test_numbers(cases):
 
 @CASES
 def test_messages(cases):
-    explorer = explore(Transformer())
-    explorer.send = lambda content, buffers=None: json.dumps(content)
+    explorer = explore(Transformer(), views=["verdict"])
     values = JUNK | st.just(EXACT) | st.just(["ab"]) | st.floats(0, 2)
-    names = ["weights", "strings", "model_name", "epoch", "length_scaling", "horizon", "models", "question"]
+    names = ["weights", "strings", "model_name", "epoch", "length_scaling", "required", "models"]
     messages = st.dictionaries(st.sampled_from(names), values, min_size=1, max_size=3)
 
     def receive(message) -> None:
-        explorer._answer(None, message, [])
-        if not isinstance(message, dict):
-            return
         try:
             explorer.set_state(message)
         except traitlets.TraitError as error:
             assert str(error)
         assert explorer.verdict
 
-    fuzz(cases, messages | JUNK, receive)
+    fuzz(cases, messages, receive)
+
+
+@CASES
+def test_codes(cases):
+    explorer = explore(Transformer(), views=["verdict"])
+    body = explorer.code.rsplit(".", 1)[0]
+    edits = st.tuples(st.integers(0, len(body)), st.integers(0, 4), st.text("TA0-_.,ab{}%2é\0 /+=", max_size=4))
+
+    def spoil(edits: list) -> str:
+        spoilt = body
+        for place, length, text in edits:
+            spoilt = spoilt[:place] + text + spoilt[place + length :]
+        return f"{spoilt}.{checksum(spoilt)}"
+
+    def read(code) -> None:
+        try:
+            explorer.from_code(code)
+        except ValueError as error:
+            assert str(error) and len(str(error)) < 400
+        assert explorer.verdict
+
+    fuzz(cases, st.lists(edits, min_size=1, max_size=3).map(spoil) | st.text() | JUNK, read)

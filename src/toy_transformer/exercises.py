@@ -6,7 +6,6 @@ The right answers are computed, never stored. `None` is an answer not given yet.
 
 import copy
 import math
-import reprlib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import wraps
 from inspect import signature
@@ -25,7 +24,7 @@ from toy_transformer.model import ModelConfig, Transformer
 from toy_transformer.proofs.all_lengths import certify_all_lengths
 from toy_transformer.proofs.horizon import Undecidable, Unfinished, horizon, shortest_wrong_string
 from toy_transformer.studies.sweeps import SweepRow, outcomes
-from toy_transformer.task import Tokenizer
+from toy_transformer.task import Tokenizer, brief
 from toy_transformer.weights import build
 
 OPEN = "Not answered yet: put your answer in place of None and run the cell again."
@@ -35,7 +34,7 @@ def _number(answer: Any) -> float:
     if isinstance(answer, torch.Tensor | np.ndarray) and answer.ndim == 0:
         answer = answer.item()
     if isinstance(answer, bool) or not isinstance(answer, Real):
-        raise ValueError(f"expected a number, found {reprlib.repr(answer)}")
+        raise ValueError(f"expected a number, found {brief(answer)}")
     return int(answer) if isinstance(answer, Integral) else float(answer)
 
 
@@ -48,14 +47,14 @@ def _whole_number(answer: Any) -> int:
 
 def _text(answer: Any) -> str:
     if not isinstance(answer, str):
-        raise ValueError(f"expected a string, found {reprlib.repr(answer)}")
+        raise ValueError(f"expected a string, found {brief(answer)}")
     return answer
 
 
 def _all(read: Callable[[Any], Any]) -> Callable[[Any], list]:
     def read_all(answer: Any) -> list:
         if not isinstance(answer, list | tuple | torch.Tensor | np.ndarray):
-            raise ValueError(f"expected a list, found {reprlib.repr(answer)}")
+            raise ValueError(f"expected a list, found {brief(answer)}")
         return [read(item) for item in answer]
 
     return read_all

@@ -68,7 +68,7 @@ class Tokenizer:
     def parse(self, string: str) -> list[tuple[str, int]]:
         """Read a string in the notation: "ab{100}" gives [("a", 1), ("b", 100)]."""
         if not isinstance(string, str):
-            raise ValueError(f"expected a string such as 'ab{{100}}c', found {reprlib.repr(string)}")
+            raise ValueError(f"expected a string such as 'ab{{100}}c', found {brief(string)}")
         spans, position = [], 0
         while position < len(string) or not spans:
             letter, count, position = self._span_at(string, position)
@@ -102,7 +102,7 @@ class Tokenizer:
         counts = whole_numbers(counts)
         if len(counts) != len(self.letters) or min(counts) < 0 or not 1 <= sum(counts) <= MAX_LENGTH:
             raise ValueError(
-                f"counts {reprlib.repr(counts)}: expected {len(self.letters)} numbers, "
+                f"counts {brief(counts)}: expected {len(self.letters)} numbers, "
                 f"none negative, with a sum from 1 to {MAX_LENGTH:,}"
             )
         return "".join(self.span(letter, count) for letter, count in zip(self.letters, counts, strict=True) if count)
@@ -120,7 +120,7 @@ class Tokenizer:
         length = sum(count for _, count in spans)
         if length > MAX_TOKENS:
             raise ValueError(
-                f"{reprlib.repr(string)} has {length:,} letters: expected at most {MAX_TOKENS:,} "
+                f"{brief(string)} has {length:,} letters: expected at most {MAX_TOKENS:,} "
                 "where each letter becomes a token; letter counts have no such limit"
             )
         return [CLS, *(token for letter, count in spans for token in self._ids(letter) * count)]
@@ -138,7 +138,7 @@ class Tokenizer:
         for string, row in zip(strings, spans, strict=True):
             if len(row) > MAX_SPANS:
                 raise ValueError(
-                    f"{reprlib.repr(string)} is written as {len(row):,} letters: expected at most {MAX_SPANS:,}; "
+                    f"{brief(string)} is written as {len(row):,} letters: expected at most {MAX_SPANS:,}; "
                     "write repeats as a{100}"
                 )
         ids = [[CLS, *self._ids(letter for letter, _ in row)] for row in spans]
@@ -166,7 +166,7 @@ def _check_letters(name: str, value: str, allowed: str) -> None:
 
 def _several(strings: Sequence[str]) -> Sequence[str]:
     if isinstance(strings, str) or not isinstance(strings, Sequence) or not strings:
-        raise ValueError(f"expected a list of strings such as ['aac', 'baac'], found {reprlib.repr(strings)}")
+        raise ValueError(f"expected a list of strings such as ['aac', 'baac'], found {brief(strings)}")
     return strings
 
 
@@ -182,15 +182,21 @@ def _allowed_ids(position: int, length: int, vocabulary_size: int) -> range:
     return range(PAD, PAD + 1)
 
 
+def brief(value: object) -> str:
+    """Show a value in so few characters that it fits into a message, whatever it is."""
+    text = reprlib.repr(value)
+    return text if len(text) <= 80 else f"{text[:40]}...{text[-37:]}"
+
+
 def whole_numbers(values: Iterable[int]) -> list[int]:
     """Read the values of a list, a tensor or the like as whole numbers; raises `ValueError` for anything else."""
     try:
         return [operator.index(value) for value in values]
     except TypeError:
-        raise ValueError(f"expected whole numbers, found {reprlib.repr(values)}") from None
+        raise ValueError(f"expected whole numbers, found {brief(values)}") from None
 
 
 def _error(text: str | list[int], position: int, expected: str, found: str | None = None) -> ValueError:
     if found is None:
         found = repr(text[position]) if position < len(text) else "the end"
-    return ValueError(f"{reprlib.repr(text)}, position {position}: expected {expected}, found {found}")
+    return ValueError(f"{brief(text)}, position {position}: expected {expected}, found {found}")
