@@ -480,6 +480,20 @@ def test_the_committed_page_trains_offline(open_page):
     assert fields(page) == before
 
 
+def test_training_tells_the_epoch_now_and_then(film):
+    status = film.get_by_role("status")
+    film.get_by_label("a frame").fill("0")
+    film.get_by_label("train", exact=True).click()
+    told = set()
+    for _ in range(80):
+        film.clock.run_for(100)
+        told.add(status.inner_text())
+    assert told <= {"", "Training, epoch 0"} and "Training, epoch 0" in told
+    film.get_by_label("pause training").click()
+    film.clock.run_for(REST + FRAME)
+    assert "aac logit" in status.inner_text()
+
+
 def test_numbers_that_blow_up_stop_the_training(page):
     page.get_by_text("settings, and the last batch").click()
     for label, text in [("learning rate", "10"), ("weight decay", "1")]:

@@ -15,16 +15,19 @@ import numpy as np
 import pytest
 import torch
 from npm import NODE, NPM, ROOT
+from scipy.stats import mannwhitneyu
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 from toy_transformer.data import Batch, VariableLengthStrings, concatenate, from_counts
 from toy_transformer.editing.hand_written import EXACT
+from toy_transformer.experiments import TEST_DATA, VALIDATION_DATA
 from toy_transformer.explorer import explore
 from toy_transformer.explorer.code import PREFIX_BEFORE, checksum
 from toy_transformer.model import ModelConfig, Trace, Transformer
 from toy_transformer.pictures.maps import CORNERS
 from toy_transformer.proofs.all_lengths import NotCertified, certify_all_lengths
 from toy_transformer.proofs.horizon import SEARCHED_LENGTH, Undecidable, Unfinished, WrongAbout, shortest_wrong_string
+from toy_transformer.studies.sweeps import sweep
 from toy_transformer.task import Task
 from toy_transformer.training import TrainingConfig
 from toy_transformer.weights import build, numbers_of
@@ -35,6 +38,8 @@ LIKE = numbers_of(Transformer())
 SHAPES = {name: np.shape(of) for name, of in LIKE.items()}
 QUESTIONS = ["a", "b", "c", "ab", "ac", "bc", "abc"]
 FEW = 300
+FUNCTION = r"^( *)(?:export )?(?:const \w+ = .*=>|function|(?:get )?\w+\(.*\)) ?.*\{\n(.*\n)*?\1\}"
+"""A function of JavaScript that has its own lines, as these modules are laid out."""
 
 
 def quantities(trace: Trace) -> dict[str, list[float]]:
@@ -279,6 +284,42 @@ def test_the_bundle_is_up_to_date(tmp_path):
 
 
 def test_no_line_or_function_is_too_long():
+    lengths = []
     for path in sorted((BUNDLE.parent / "js").rglob("*.js")):
-        lines = path.read_text().splitlines()
-        assert max(map(len, lines)) <= 120, path
+        source = path.read_text()
+        assert max(map(len, source.splitlines())) <= 120, path
+        functions = re.finditer(FUNCTION, source, re.MULTILINE)
+        lengths += [(match[0].count("\n") + 1, path.name, match[0].splitlines()[0]) for match in functions]
+    assert len(lengths) > 150 and max(lengths)[0] <= 45, max(lengths)
+
+
+@pytest.mark.weekly
+def test_many_seeds_come_to_what_they_come_to_in_python(tmp_path, num_seeds=256):
+    """Other seeds, the same kind of models: as many are clean, and their horizons are distributed alike."""
+    rule, rows = TrainingConfig(), sweep(ModelConfig(), range(num_seeds))
+    given = {
+        "like": LIKE,
+        "numSeeds": num_seeds,
+        "rule": {
+            "learningRate": rule.learning_rate,
+            "weightDecay": rule.weight_decay,
+            "maxEpochs": rule.max_epochs,
+            "firstStopEpoch": rule.first_stop_epoch,
+            "targetLoss": rule.target_loss,
+            "patience": rule.patience,
+        },
+        "validationBatches": VALIDATION_DATA.num_strings // 64,
+        "testStrings": concatenate(next(TEST_DATA.epochs())).counts.tolist(),
+    }
+    (tmp_path / "given.json").write_text(json.dumps(given))
+    script = Path(__file__).parent / "js" / "seeds.mjs"
+    run = subprocess.run([NODE, script, tmp_path / "given.json"], capture_output=True, text=True, check=True)
+    found = [json.loads(line) for line in run.stdout.splitlines()]
+    assert len(found) == len(rows) == num_seeds
+    clean = [sum(each["errors"] == 0 for each in found), sum(row.errors == 0 for row in rows)]
+    share = sum(clean) / (2 * num_seeds)
+    print(f"clean: {clean[0]} in the page, {clean[1]} in Python")
+    assert abs(clean[0] - clean[1]) < 4 * np.sqrt(2 * num_seeds * share * (1 - share))
+    horizons = [each["horizon"] for each in found], [row.horizon or 0 for row in rows]
+    print(f"median horizons: {np.median(horizons[0]):.0f} in the page, {np.median(horizons[1]):.0f} in Python")
+    assert mannwhitneyu(*horizons).pvalue > 1e-3

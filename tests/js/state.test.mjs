@@ -159,6 +159,45 @@ test("a question that cannot be trained stops the training with a sentence", () 
   assert.equal(state.isTraining, false);
 });
 
+test("two views of one explorer show the same, and each can undo what the other did", () => {
+  const { model, state } = newState();
+  const other = new State(model, () => {});
+  state.setNumbers([["a", null, 0]], [1.5]);
+  state.commit();
+  assert.deepEqual(other.kept, state.kept);
+  other.setStrings("c, b");
+  assert.deepEqual(other.kept, state.kept);
+  state.undo();
+  state.undo();
+  assert.deepEqual(other.kept, state.kept);
+  assert.deepEqual([state.kept.weights, state.kept.strings], [epochs[2], ["ab"]]);
+});
+
+test("reset brings back the numbers, κ and the question", () => {
+  const { state } = newState();
+  const before = JSON.stringify(state.kept);
+  state.setNumbers([["a", null, 0]], [1.5]);
+  state.change({ lengthScaling: 2.5 });
+  state.require("c", true);
+  assert.ok(state.isEdited);
+  state.reset();
+  assert.equal(JSON.stringify(state.kept), before);
+  assert.ok(!state.isEdited);
+});
+
+test("Python that does not answer is missed, and comes back", () => {
+  const { model, state } = newState();
+  model.send = () => {
+    throw new Error("no kernel");
+  };
+  state.setNumbers([["a", null, 0]], [1.5]);
+  state.commit();
+  assert.ok(state.isAlone);
+  model.listeners["msg:custom"].forEach((listener) => listener({ saved: true }));
+  assert.ok(!state.isAlone);
+  state.close();
+});
+
 test("closed, it listens to nothing any more", () => {
   const { model, state } = newState();
   state.train();

@@ -9,7 +9,7 @@ import { button, fieldOf, problem, slider, textField } from "./views/shared.js";
 
 const GREATEST_SCALING = 4; // that the slider goes to; Python can set more
 
-const ALONE = "Python does not answer: it is busy, or was stopped; then run the cells again. All here goes on without it.";
+const ALONE = "Python does not answer: it is busy, or stopped; then run the cells again. All here goes on without it.";
 
 /** @type {(app: App) => Drawn} */
 export function controls(app) {

@@ -100,7 +100,7 @@ const GREATEST_HORIZON = 1e6;
 function drawChart(curve, showsHorizon) {
   const [first, last] = [curve[0]?.step ?? 0, curve.at(-1)?.step ?? 0];
   const x = scaleLinear([first, Math.max(last, first + 10)], [LEFT, RIGHT]);
-  const losses = curve.map(({ loss }) => Math.max(loss, 1e-6));
+  const losses = curve.map(({ loss }) => Math.max(loss, 1e-12));
   const loss = scaleLog([Math.min(1e-3, ...losses), Math.max(1, ...losses)], [BOTTOM, TOP]).nice();
   const horizon = scaleLog([1, GREATEST_HORIZON], [BOTTOM, TOP]);
   const horizons = curve.map((point) => [x(point.step), horizon(Math.max(1, point.horizon))]);
