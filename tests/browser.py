@@ -134,4 +134,8 @@ def jupyterlab(browser: Browser, folder: Path, elsewhere: Path, **env: str) -> I
         finally:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGTERM)
-                process.wait(timeout=30)
+                try:
+                    process.wait(timeout=30)
+                except subprocess.TimeoutExpired:  # with many kernels and two busy cores
+                    os.killpg(process.pid, signal.SIGKILL)
+                    process.wait()

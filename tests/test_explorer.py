@@ -20,7 +20,7 @@ from toy_transformer.proofs import bounds
 from toy_transformer.proofs.certificate import MAX_BOXES, check_certificate
 from toy_transformer.proofs.horizon import SEARCHED_LENGTH, Unfinished, horizon, shortest_wrong_string
 from toy_transformer.proofs.logit import GELU_MINIMUM
-from toy_transformer.task import Task
+from toy_transformer.task import MAX_SPANS, Task
 from toy_transformer.weights import build, numbers_of
 
 
@@ -41,6 +41,7 @@ def test_the_page_draws_the_line_where_python_does(explorer):
     expected = {
         "MAX_STRINGS": views.MAX_STRINGS,
         "LONGEST": LONGEST,
+        "MAX_SPANS": MAX_SPANS,
         "LARGEST": LARGEST,
         "LARGEST_SCALING": MAX_LENGTH_SCALING,
         "GREATEST_LOGIT": SCALE.vmax,
@@ -106,7 +107,7 @@ def test_bad_values_are_refused_and_the_state_stays(explorer, trait, value, reas
         ({"x": Transformer(), "y": Transformer(ModelConfig(hidden_size=3))}, None, "of different configurations"),
         ({"x": Transformer(ModelConfig(norm="rms"))}, None, "without norm"),
         ({"x": Transformer(ModelConfig(attention_head_size=2))}, None, "heads of size 1"),
-        ({"x": Transformer(ModelConfig(Task("abcd", "ab")))}, None, "for the letters a, b, c"),
+        ({"x": Transformer(ModelConfig(Task("abcd", "ab")))}, None, "expected a model for the letters a, b, c"),
         ({"x": Transformer()}, ["planes"], "expected some of embeddings"),
         ({"x": Transformer(ModelConfig(hidden_size=3))}, ["path"], "'path' needs embeddings of two numbers"),
         ({"x": Transformer(ModelConfig(feed_forward_size=3))}, ["numbers"], "'numbers' needs the sizes"),
@@ -255,3 +256,10 @@ def test_a_spoilt_code_is_refused_and_the_state_stays(explorer):
         with pytest.raises(ValueError):
             explorer.from_code(bad)
         assert explorer.get_state() == before
+
+
+def test_a_still_of_a_long_string(walkthrough):
+    written_out = explore(walkthrough, ["abc" * 5, "a{15}"], views=["heads"])
+    assert len(written_out._repr_mimebundle_()[0]["image/png"]) > 10_000
+    with pytest.raises(ValueError, match="write repeats"):
+        written_out.strings = ["ab" * 600]

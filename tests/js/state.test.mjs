@@ -185,6 +185,60 @@ test("reset brings back the numbers, κ and the question", () => {
   assert.ok(!state.isEdited);
 });
 
+test("what is typed shows at once; what is refused brings back the strings from before", () => {
+  const { model, state } = newState();
+  for (const text of ["a", "ab", "abc", "abd"]) state.tryStrings(text);
+  assert.deepEqual(state.kept.strings, ["abc"]);
+  assert.equal(state.setStrings("abd"), false);
+  assert.deepEqual(state.kept.strings, ["ab"]);
+  assertTold(model, state);
+  state.tryStrings("b");
+  assert.equal(state.setStrings("b, c"), true);
+  assertTold(model, state);
+  state.undo();
+  assert.deepEqual(state.kept.strings, ["ab"]);
+});
+
+test("a code that is pasted while it trains ends the training", () => {
+  const { state } = newState();
+  const { code } = state;
+  state.train();
+  state.trainOn(2);
+  assert.equal(state.setCode(code), true);
+  assert.ok(!state.isTraining && state.trainer === null);
+  assert.deepEqual(state.kept.weights, epochs[2]);
+});
+
+test("Python that sets numbers or an impossible question while it trains ends the training", () => {
+  const { model, state } = newState();
+  state.train();
+  state.trainOn(2);
+  const { weights } = state.kept;
+  model.set("weights", epochs[1]);
+  assert.ok(!state.isTraining);
+  assert.deepEqual(state.kept.weights, epochs[1]);
+  assertTold(model, state);
+  state.undo();
+  assert.deepEqual(state.kept.weights, weights);
+  state.train();
+  model.set("required", "abc");
+  state.trainOn();
+  assert.ok(!state.isTraining);
+  assert.match(state.problems.training, /not asked for/);
+});
+
+test("another epoch is another beginning; no epoch is the best one", () => {
+  const { model, state } = newState();
+  state.train();
+  state.trainOn(2);
+  state.goThrough(1);
+  assert.ok(!state.isTraining && state.trainer === null);
+  model.set("weights", epochs[2]);
+  model.set("epoch", null);
+  assert.equal(state.reference, epochs[2]);
+  assert.ok(!state.isEdited);
+});
+
 test("Python that does not answer is missed, and comes back", () => {
   const { model, state } = newState();
   model.send = () => {

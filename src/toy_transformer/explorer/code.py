@@ -58,7 +58,7 @@ def decode(code: str, like: Mapping) -> dict:
 
 
 def checksum(text: str) -> str:
-    """FNV-1a of 32 bits, in base 36."""
+    """Give the FNV-1a hash, 32 bits in base 36, of a text."""
     number = 2166136261
     for byte in text.encode("utf-8", "surrogatepass"):
         number = ((number ^ byte) * 16777619) & 0xFFFFFFFF

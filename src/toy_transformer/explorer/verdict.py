@@ -7,7 +7,7 @@ from toy_transformer.task import contains_all
 
 
 def sentence(string: str, logit: float, required: str = "ab") -> str:
-    """Say what the answer for a string is, and whether it is right."""
+    """Say what the answer for a string is, by its `logit`, and whether it is right where `required` letters count."""
     answer, right = ("yes" if logit > 0 else "no"), (logit > 0) == contains_all(string, required)
     return f"{string}: logit {logit:.2f}, {answer}, {'right' if right else 'wrong'}."
 

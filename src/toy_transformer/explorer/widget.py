@@ -226,6 +226,7 @@ class Explorer(_WithStill, anywidget.AnyWidget):
     def _check_strings(self, value: Any) -> list[str]:
         strings = pictures_of.split_strings(",".join(value))
         for string in strings:
+            Tokenizer().encode_spans([string])  # raises what it raises for one that is written out too long
             if sum(Tokenizer().counts(string)) > LONGEST:
                 raise ValueError(f"{string}: the explorer counts up to {LONGEST:,} letters")
         return list(dict.fromkeys(strings))
@@ -295,9 +296,7 @@ def _common_config(models: Mapping[str, Transformer | TrainedModel]) -> ModelCon
     if any(model.config.architecture != config.architecture for model in models.values()):
         raise ValueError("models of different configurations: give each an explorer of its own")
     if config.task.letters != Task().letters or config.norm is not None or config.attention_head_size != 1:
-        raise ValueError(
-            f"{config}: the explorer takes models for letters a, b, c, with heads of size 1 and without norm"
-        )
+        raise ValueError(f"{config}: expected a model for the letters a, b, c, with heads of size 1 and without norm")
     return config
 
 

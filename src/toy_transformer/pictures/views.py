@@ -198,7 +198,10 @@ def _draw_embeddings_panel(model: Transformer, strings: Sequence[str], place: Su
 
 def _draw_heads_panel(model: Transformer, strings: Sequence[str], place: SubFigure) -> None:
     axes = place.subplots(model.config.num_attention_heads, squeeze=False)[:, 0]
-    draw_queries_and_keys(model, strings[0], axes.tolist())
+    string, tokenizer = strings[0], model.tokenizer
+    if len(tokenizer.parse(string)) > MAX_POSITIONS:
+        string = tokenizer.short_form(tokenizer.counts(string))
+    draw_queries_and_keys(model, string, axes.tolist())
 
 
 PANELS = {

@@ -29,7 +29,7 @@ export function controls(app) {
       ${state.shows("epochs") && state.recorded[state.kept.name].epochs.length > 1 ? drawFilm(app) : nothing}
       ${state.shows("length_scaling") ? slider({
         label: `κ = ${show(lengthScaling)}: scores × max(1, κ ln n)`,
-        max: Math.max(GREATEST_SCALING, lengthScaling),
+        max: Math.max(GREATEST_SCALING, lengthScaling, state.history.saved.lengthScaling),
         step: 0.01,
         value: lengthScaling,
         input: (value) => state.change({ lengthScaling: Math.fround(value) }),
@@ -63,7 +63,8 @@ const drawModels = ({ state }, names) => html`
 
 /** @type {(app: App) => Drawn} */
 function drawFilm({ state }) {
-  const { name, epoch } = state.kept;
+  const { name } = state.kept;
+  const epoch = state.epochOf(name, state.kept.epoch);
   const [text, label] = state.film ? ["❚❚", "pause the training"] : ["▶", "play the training"];
   return html`
     <div class="control film">
@@ -72,8 +73,8 @@ function drawFilm({ state }) {
         label: `epoch ${epoch}${state.isEdited ? ", edited" : ""}`,
         max: state.recorded[name].epochs.length - 1,
         step: 1,
-        value: epoch ?? 0,
-        input: (value) => state.change(state.stateAt(name, value)),
+        value: epoch,
+        input: (value) => state.goThrough(value),
         change: () => state.commit("epoch"),
       })}
     </div>`;
@@ -84,7 +85,7 @@ function drawHistory(app) {
   const code = app.root.querySelector("details.code[open]") ? app.state.code : "";
   return html`
   <div class="control">
-    ${button("↶ undo", "undo", app.state.undo, !app.state.history.past.length)}
+    ${button("↶ undo", "undo", app.state.undo, !app.state.canUndo)}
     ${button("↷ redo", "redo", app.state.redo, !app.state.history.future.length)}
     ${button("reset", "reset all numbers", () => app.state.reset(), !app.state.isEdited)}
   </div>

@@ -130,9 +130,11 @@ function leastBy(of, cost) {
   return best;
 }
 
+const MAX_DOTS = 300; // a line may go far beyond the picture
+
 /** @type {(line: Point[]) => Point[]} */
 function dotsAlong([[x1, y1], [x2, y2]]) {
-  const steps = Math.ceil(Math.hypot(x2 - x1, y2 - y1) / 8) + 1;
+  const steps = Math.min(Math.ceil(Math.hypot(x2 - x1, y2 - y1) / 8) + 1, MAX_DOTS);
   return Array.from({ length: steps }, (_, i) => [x1 + ((x2 - x1) * i) / steps, y1 + ((y2 - y1) * i) / steps]);
 }
 /** @type {(p: Rectangle, q: Rectangle) => boolean} */

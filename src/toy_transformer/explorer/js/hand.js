@@ -2,7 +2,7 @@
 import { SIZE } from "./geometry.js";
 import { numberAt, plus } from "./model.js";
 import { fieldOf } from "./views/shared.js";
-import { valueOf } from "./vectors.js";
+import { ownerOf, valueOf } from "./vectors.js";
 
 /** @typedef {import("./geometry.js").Scale} Scale */
 /** @typedef {import("./model.js").Address} Address */
@@ -12,6 +12,7 @@ const [REACH, REACH_OF_FINGER] = [18, 24];
 const [STEP, GREAT_STEP] = [0.05, 0.5];
 const PER_PIXEL = 0.01;
 const LEAST_SCRUB = 4;
+const TWO_TAPS = 400; // milliseconds
 
 /** What lights up under the pointer or the focus. @type {(event: Event) => string | null} */
 export const tagUnder = (event) => {
@@ -24,6 +25,11 @@ export class Hand {
   constructor(app) {
     this.app = app;
     this.state = app.state;
+    /** What is held. @type {Element | null} */
+    this.node = null;
+    this.letGo = () => {};
+    /** @type {{ name: string, time: number } | null} */
+    this.tapped = null;
   }
 
   /** The vector whose point or tip is nearest to the pointer in a plane, if one is near.
@@ -51,7 +57,7 @@ export class Hand {
    * @type {(event: TouchEvent, names: string[], scale: Scale) => void} */
   touch(event, names, scale) {
     const plane = /** @type {Element} */ (event.currentTarget);
-    const name = this.nearest(plane, event.touches[0], names, scale, REACH_OF_FINGER);
+    const name = this.nearest(plane, event.changedTouches[0], names, scale, REACH_OF_FINGER);
     if (this.state.editable && name) event.preventDefault();
   }
 
@@ -60,7 +66,7 @@ export class Hand {
     const plane = /** @type {Element} */ (event.currentTarget);
     const reach = event.pointerType === "touch" ? REACH_OF_FINGER : REACH;
     const name = this.nearest(plane, event, names, scale, reach);
-    if (event.button !== 0 || !this.state.editable || !name) return;
+    if (event.button !== 0 || event.ctrlKey || !this.state.editable || !name || this.state.held) return;
     event.preventDefault();
     const handle = /** @type {SVGElement} */ (plane.querySelector(`[data-vector="${name}"]`));
     const perPixel = scale.side / plane.getBoundingClientRect().width;
@@ -82,9 +88,22 @@ export class Hand {
       const low = scale.corner[axis];
       return Math.min(Math.max(Math.round(number * 100) / 100, low), low + scale.side);
     };
+    let hasMoved = false;
     this.follow(handle, event, at, name, (dx, dy) => {
-      if (dx || dy) this.state.setNumbers(at, [start[0] + dx * perPixel, start[1] - dy * perPixel].map(within));
+      hasMoved ||= dx !== 0 || dy !== 0;
+      const moved = dx || dy ? [start[0] + dx * perPixel, start[1] - dy * perPixel].map(within) : start;
+      if (hasMoved) this.state.setNumbers(at, moved);
     });
+    if (event.pointerType === "touch") this.tap(name);
+  }
+
+  /** Two taps of a finger are a double click, which a finger on a handle does not make.
+   * @type {(name: string) => void} */
+  tap(name) {
+    const now = performance.now();
+    const isSecond = this.tapped?.name === name && now - this.tapped.time < TWO_TAPS;
+    this.tapped = isSecond ? null : { name, time: now };
+    if (isSecond) this.state.togglePin(name);
   }
 
   /** Follow a pointer until it is let go: `move` is told how far it has come; without a move nothing changes.
@@ -97,20 +116,30 @@ export class Hand {
     this.app.soon();
     node.setPointerCapture(start.pointerId);
     const gesture = new AbortController();
-    /** @type {(event: string, act: (event: PointerEvent) => void) => void} */
-    const on = (event, act) =>
-      node.addEventListener(event, /** @type {EventListener} */ (act), { signal: gesture.signal });
-    const end = () => {
+    this.node = node;
+    this.letGo = () => {
       gesture.abort();
+      this.node = null;
       this.state.held = null;
       this.state.commit();
     };
+    /** @type {(name: string, act: (event: PointerEvent) => void) => void} */
+    const on = (name, act) => node.addEventListener(name, (event) => {
+      const { pointerId } = /** @type {PointerEvent} */ (event);
+      if (pointerId === start.pointerId) act(/** @type {PointerEvent} */ (event));
+    }, { signal: gesture.signal });
     on("pointermove", (event) => move(event.clientX - start.clientX, event.clientY - start.clientY));
-    on("pointerup", end);
     on("pointercancel", () => {
       this.state.setNumbers(at, before);
-      end();
+      this.letGo();
     });
+    on("pointerup", () => this.letGo());
+    on("lostpointercapture", () => this.letGo());
+  }
+
+  /** What was held may have left the page. */
+  check() {
+    if (this.node && !this.node.isConnected) this.letGo();
   }
 
   /** Keys on a vector. @type {(event: KeyboardEvent, name: string) => void} */
@@ -141,13 +170,14 @@ export class Hand {
 
   /** A number that is dragged sideways. @type {(event: PointerEvent, address: Address) => void} */
   scrub(event, address) {
-    if (event.button !== 0) return;
     const field = fieldOf(event);
+    if (event.button !== 0 || event.ctrlKey || field.isTyping || this.state.held) return;
+    let hasMoved = false;
     const start = numberAt(this.state.kept.weights, address);
-    this.follow(field, event, [address], `number ${address.join()}`, (dx) => {
-      if (Math.abs(dx) < LEAST_SCRUB) return;
-      field.isTyping = false;
-      this.state.setNumbers([address], [Math.round(100 * (start + dx * PER_PIXEL)) / 100]);
+    this.follow(field, event, [address], ownerOf(address), (dx) => {
+      hasMoved ||= Math.abs(dx) >= LEAST_SCRUB;
+      const moved = Math.abs(dx) < LEAST_SCRUB ? start : Math.round(100 * (start + dx * PER_PIXEL)) / 100;
+      if (hasMoved) this.state.setNumbers([address], [moved]);
     });
   }
 }

@@ -91,10 +91,10 @@ export class Search {
       if (total(counts) === 1) return `Wrong from the first letter on: ${string}.`;
       return `${range(this.rightUpTo)}; the shortest wrong one is ${string}.`;
     }
-    if (this.found) return `Not decided: the logit of ${shortForm(this.found.low)} is too near 0 to have a sign here.`;
-    if (this.lookedAt >= MAX_BOXES) {
+    if (this.rightUpTo < this.maxLength && this.rightUpTo + 1 !== this.found?.length) {
       return `${range(this.rightUpTo)}; the search was stopped there, for many logits are near 0.`;
     }
+    if (this.found) return `Not decided: the logit of ${shortForm(this.found.low)} is too near 0 to have a sign here.`;
     const from = fromLength(this.bounds, this.setting);
     if (from === null || from > this.maxLength + 1) return `${range(this.maxLength)}; longer ones were not searched.`;
     return `Right on every string of every length: from ${thousands(from)} letters on by a bound, below by search.`;

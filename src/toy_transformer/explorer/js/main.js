@@ -1,3 +1,4 @@
+/*! With lit-html (BSD-3-Clause, Google LLC), d3 (ISC, Mike Bostock) and TinyQueue (ISC, Vladimir Agafonkin). */
 // The explorer in a page: it draws the state in each frame in which something has changed, and hears the hand.
 import { html, noChange, nothing, render as renderInto } from "lit-html";
 import { controls } from "./controls.js";
@@ -9,6 +10,7 @@ import { mapView } from "./views/map.js";
 import { numbersView } from "./views/numbers.js";
 import { pathView } from "./views/path.js";
 import { trainingView } from "./views/training.js";
+import { fieldOf } from "./views/shared.js";
 import { inWords, verdictView } from "./views/verdict.js";
 
 /** @type {Record<string, (app: App) => import("./views/shared.js").Drawn>} */
@@ -19,6 +21,11 @@ const VIEWS = {
 /** Milliseconds after the last change: then it is read to a screen reader. */
 const REST = 600;
 const BETWEEN_EPOCHS = 3000;
+
+/** @type {(task: () => void) => void} */
+const afterFrame = (task) => {
+  requestAnimationFrame(() => setTimeout(task));
+};
 
 export class App {
   /**
@@ -36,7 +43,7 @@ export class App {
     this.spokenAt = 0;
     /** @type {ReturnType<typeof setTimeout> | undefined} */
     this.speaking = undefined;
-    this.state = new State(model, () => this.atOnce());
+    this.state = new State(model, () => this.atOnce(), afterFrame);
     this.hand = new Hand(this);
     /** The views that can be seen: while something moves, the others wait. @type {Set<string>} */
     this.inSight = new Set();
@@ -73,8 +80,7 @@ export class App {
    * @type {(event: KeyboardEvent) => void} */
   key(event) {
     if (!event.ctrlKey && !event.metaKey) return event.stopPropagation();
-    const isText = /** @type {HTMLInputElement} */ (event.target).type === "text";
-    if (event.key.toLowerCase() !== "z" || isText) return;
+    if (event.key.toLowerCase() !== "z" || fieldOf(event).isTyping) return;
     event.preventDefault();
     event.stopPropagation();
     if (event.shiftKey) this.state.redo();
@@ -97,6 +103,7 @@ export class App {
     if (Number.isNaN(this.frame)) return;
     if (this.frame !== null) cancelAnimationFrame(this.frame);
     this.frame = null;
+    this.hand.check();
     if (this.state.isTraining) this.state.trainOn();
     this.isDue = false;
     this.derived = this.state.derive();

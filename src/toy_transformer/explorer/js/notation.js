@@ -3,6 +3,7 @@ import { LETTERS, total } from "./model.js";
 
 const MAX_STRINGS = 10;
 const LONGEST = 1e15;
+const MAX_SPANS = 1000;
 /** The largest number that a weight can be set to. */
 export const LARGEST = 1000;
 
@@ -12,7 +13,7 @@ export const brief = (text) => (text.length <= 24 ? text : `${text.slice(0, 9)}�
 /** Letter counts of "ab{100}"; throws an error that says what is wrong. @type {(string: string) => number[]} */
 export function parse(string) {
   const counts = [0, 0, 0];
-  let position = 0;
+  let [position, spans] = [0, 0];
   while (position < string.length || position === 0) {
     const span = /^([abc])(?:\{0*([1-9][0-9]*)\})?(?!\{)/.exec(string.slice(position));
     if (!span) {
@@ -21,6 +22,7 @@ export function parse(string) {
     }
     counts["abc".indexOf(span[1])] += span[2] ? Number(span[2]) : 1;
     position += span[0].length;
+    if (++spans > MAX_SPANS) throw new Error(`“${brief(string)}”: write repeats as a{100}`);
   }
   if (total(counts) > LONGEST) throw new Error(`“${brief(string)}” is longer than 10^15 letters`);
   return counts;

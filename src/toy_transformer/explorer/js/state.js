@@ -37,10 +37,13 @@ export class State {
   /**
    * @param {WidgetModel} model
    * @param {() => void} changed  is called after each change, which is to be drawn
+   * @param {(task: () => void) => void} later  does a task once what was changed has been drawn
    */
-  constructor(model, changed) {
+  constructor(model, changed, later = (task) => task()) {
     this.model = model;
     this.changed = changed;
+    this.later = later;
+    this.isTold = true;
     /** @type {Record<string, Recorded>} */
     this.recorded = model.get("models");
     this.attendCls = /** @type {boolean} */ (model.get("attend_cls"));
@@ -68,6 +71,8 @@ export class State {
     /** @type {ReturnType<typeof setInterval> | null} */
     this.film = null;
     this.saving = false;
+    /** The strings as they were before a person began to type. @type {string[] | null} */
+    this.beforeTyping = null;
     /** Python does not answer: the page goes on without. */
     this.isAlone = false;
     /** @type {ReturnType<typeof setTimeout> | undefined} */
@@ -82,7 +87,10 @@ export class State {
 
   listen() {
     this.listeners = Object.fromEntries(KEPT.map((name) => [`change:${TRAITS[name]}`, () => this.adopt(name)]));
-    this.listeners["change:views"] = this.changed;
+    this.listeners["change:views"] = () => {
+      if (!this.shows(this.isTraining ? "training" : "epochs")) this.pause();
+      this.changed();
+    };
     this.listeners["msg:custom"] = () => this.hear(true);
     for (const [event, listener] of Object.entries(this.listeners)) this.model.on(event, listener);
   }
@@ -107,13 +115,17 @@ export class State {
   /** The numbers of the model and epoch that the state began with. */
   get reference() {
     const { name, epoch } = this.kept;
-    return this.recorded[name].epochs[epoch ?? 0];
+    return this.recorded[name].epochs[this.epochOf(name, epoch)];
   }
 
   get isEdited() {
     const { weights, lengthScaling, required } = this.kept;
     const began = [this.reference, this.first.lengthScaling, this.first.required];
     return JSON.stringify([weights, lengthScaling, required]) !== JSON.stringify(began);
+  }
+
+  get canUndo() {
+    return this.history.past.length > 0 || this.isTraining || this.film !== null;
   }
 
   get code() {
@@ -193,9 +205,17 @@ export class State {
     this.changed();
   }
 
+  /** Tell Python, which takes JupyterLab longer than to draw. */
   save() {
+    if (!this.isTold) return;
+    this.isTold = false;
+    this.later(() => this.tell());
+  }
+
+  tell() {
+    this.isTold = true;
     this.saving = true; // what is set here is told to all who listen, to this explorer as well
-    for (const name of KEPT) this.model.set(TRAITS[name], this.kept[name]);
+    for (const name of KEPT) this.model.set(TRAITS[name], this.history.saved[name]);
     this.saving = false;
     clearTimeout(this.silence);
     if (this.model.send) this.silence = setTimeout(() => this.hear(false), SILENCE);
@@ -220,8 +240,11 @@ export class State {
   adopt(name) {
     if (this.saving) return;
     const part = { [name]: this.model.get(TRAITS[name]) };
+    const wasMoving = this.isTraining || this.film !== null;
+    if (name === "weights" || name === "epoch" || name === "name") this.forgetTraining();
     this.history.remember({ ...this.history.saved, ...part }, "traits");
     this.show(part);
+    if (wasMoving && !this.isTraining) this.save();
   }
 
   undo = () => this.restore(() => this.history.undo());
@@ -229,18 +252,18 @@ export class State {
 
   /** @type {(find: () => Kept | null) => void} */
   restore(find) {
+    if (this.held) return;
     this.pause(); // which may add to the past
     const state = find();
     if (!state) return;
+    if (state.weights !== this.kept.weights) this.trainer = null;
     this.show(state);
-    this.trainer = null;
     this.save();
   }
 
   reset() {
-    this.pause();
+    this.forgetTraining();
     const { lengthScaling, required } = this.first;
-    this.trainer = null;
     this.change({ weights: this.reference, lengthScaling, required });
     this.commit();
   }
@@ -267,11 +290,16 @@ export class State {
 
   /** @type {(text: string) => boolean} */
   setStrings(text) {
-    return this.attempt("strings", () => ({ strings: splitStrings(text) }));
+    const before = this.beforeTyping ?? this.kept.strings;
+    this.beforeTyping = null;
+    const isTaken = this.attempt("strings", () => ({ strings: splitStrings(text) }));
+    if (!isTaken) this.kept = { ...this.kept, strings: before };
+    return isTaken;
   }
 
   /** Strings that are being typed: those that can be read are shown. @type {(text: string) => void} */
   tryStrings(text) {
+    this.beforeTyping ??= this.kept.strings;
     try {
       this.change({ strings: splitStrings(text) });
     } catch {
@@ -295,7 +323,7 @@ export class State {
       const { name, epoch, ...rest } = decode(text, this.kept.weights);
       const recorded = this.recorded[name];
       const isKnown = recorded && (epoch === null) === (recorded.best_epoch === null) && recorded.epochs[epoch ?? 0];
-      this.trainer = null;
+      this.forgetTraining();
       return isKnown ? { name, epoch, ...rest } : rest;
     });
   }
@@ -303,28 +331,37 @@ export class State {
   // ------------------------------------------------ the film of a recorded training
 
   /** @type {(name: string, epoch: number | null) => Partial<Kept>} */
-  stateAt = (name, epoch) => ({ name, epoch, weights: this.recorded[name].epochs[epoch ?? 0] });
+  stateAt = (name, epoch) => ({ name, epoch, weights: this.recorded[name].epochs[this.epochOf(name, epoch)] });
+
+  /** The place of an epoch among those that were recorded: no epoch is the best one.
+   * @type {(name: string, epoch: number | null) => number} */
+  epochOf = (name, epoch) => epoch ?? this.recorded[name].best_epoch ?? 0;
 
   /** @type {(name: string, epoch: number | null) => void} */
   goTo(name, epoch) {
-    this.pause();
-    this.trainer = null;
-    this.change(this.stateAt(name, epoch));
+    this.goThrough(epoch, name);
     this.commit();
+  }
+
+  /** @type {(epoch: number | null, name?: string) => void} */
+  goThrough(epoch, name = this.kept.name) {
+    this.forgetTraining();
+    this.change(this.stateAt(name, epoch));
   }
 
   play() {
     const isPlaying = this.film !== null;
-    this.pause();
+    this.forgetTraining();
     if (isPlaying) return;
     const { name } = this.kept;
     const last = this.recorded[name].epochs.length - 1;
     const next = () => {
-      const epoch = this.kept.epoch ?? 0;
+      const epoch = this.epochOf(name, this.kept.epoch);
       if (epoch >= last) this.pause();
       else this.show(this.stateAt(name, epoch + 1));
     };
-    this.show(this.stateAt(name, (this.kept.epoch ?? 0) >= last ? 0 : this.kept.epoch));
+    const epoch = this.epochOf(name, this.kept.epoch);
+    this.show(this.stateAt(name, epoch >= last ? 0 : epoch));
     this.film = setInterval(next, FILM_STEP);
   }
 
@@ -335,6 +372,12 @@ export class State {
     this.film = null;
     this.isTraining = false;
     this.commit();
+  }
+
+  /** The numbers are about to be replaced: what the optimizer remembers is of others. */
+  forgetTraining() {
+    this.pause();
+    this.trainer = null;
   }
 
   // ------------------------------------------------ training
@@ -361,7 +404,6 @@ export class State {
     this.pause();
     const reason = reasonAgainst(this.kept.required, this.options.batchSize);
     if (reason) return this.stopTraining(reason);
-    this.trainer ??= new Trainer(this.kept.weights, this.setting, this.options);
     this.isTraining = true;
     this.problems = {};
     this.changed();
@@ -369,8 +411,7 @@ export class State {
 
   newStart() {
     const goesOn = this.isTraining;
-    this.pause();
-    this.trainer = null;
+    this.forgetTraining();
     this.change({ weights: initialize(this.kept.weights, this.options.initialization, this.options.seed) });
     this.commit();
     if (goesOn) this.train();
@@ -379,12 +420,12 @@ export class State {
   /** Train on by the steps of a frame, or by as many as are asked for. @type {(steps?: number) => void} */
   trainOn(steps) {
     if (!this.isTraining) this.train();
-    const { trainer } = this;
-    if (!trainer || !this.isTraining) return;
-    trainer.follow(this.kept.weights, this.setting, this.options);
-    steps ??= trainer.stepsDue();
-    if (!steps) return this.changed();
+    if (!this.isTraining) return;
     try {
+      const trainer = (this.trainer ??= new Trainer(this.kept.weights, this.setting, this.options));
+      trainer.follow(this.kept.weights, this.setting, this.options);
+      steps ??= trainer.stepsDue();
+      if (!steps) return this.changed();
       const loss = trainer.run(this.isFrozen, steps);
       this.kept = { ...this.kept, weights: trainer.weights };
       trainer.note(loss, this.horizon().rightUpTo);

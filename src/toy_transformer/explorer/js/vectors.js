@@ -2,7 +2,7 @@
 import { VOCABULARY, numberAt } from "./model.js";
 
 /** @typedef {import("./model.js").Address} Address */
-/** @typedef {{ at: Address[], label: string, title: string, kind: string }} Vector */
+/** @typedef {{ at: Address[], label: string, title: string, kind: string, head?: number }} Vector */
 
 /** @type {(weights: import("./model.js").Weights) => Record<string, Vector>} */
 export function vectorsOf(weights) {
@@ -16,7 +16,8 @@ export function vectorsOf(weights) {
   /** @type {(matrix: string, index: number, at: Address[], title: string, kind: string) => void} */
   const add = (matrix, index, at, title, kind) => {
     const label = kind === "classifier" ? matrix : `${matrix} ${index}`;
-    vectors[`${matrix}.${index}`] = { at, label, title: `${matrix}${title}`, kind };
+    const head = kind.startsWith("head") ? index : undefined;
+    vectors[`${matrix}.${index}`] = { at, label, title: `${matrix}${title}`, kind, head };
   };
   weights.W_Q.forEach((_, head) => {
     for (const matrix of /** @type {const} */ (["W_Q", "W_K", "W_V"])) {
@@ -41,7 +42,7 @@ export const ownerOf = ([matrix, row, column]) =>
   row === null ? matrix : `${matrix}.${matrix === "W_O" || matrix === "W_out" ? column : row}`;
 
 /** What lights up with a vector, itself first. @type {(name: string, vector: Vector) => string} */
-export const tagsOf = (name, { kind }) => (kind.startsWith("head") ? `${name} ${kind}` : name);
+export const tagsOf = (name, { head }) => (head === undefined ? name : `${name} head${head}`);
 
 /** @type {(name: string) => boolean} */
 export const isToken = (name) => VOCABULARY.some((token) => token === name);

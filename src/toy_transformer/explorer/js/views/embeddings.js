@@ -1,7 +1,7 @@
 // The plane of the embeddings, and what a head makes of them: projections onto its three arrows.
 import { html, nothing, svg } from "lit-html";
 import { axisAlong } from "../geometry.js";
-import { LETTERS, VOCABULARY, dot } from "../model.js";
+import { VOCABULARY, dot } from "../model.js";
 import { show } from "../notation.js";
 import { valueOf } from "../vectors.js";
 import { drawPlane, labelsOf } from "./plane.js";
@@ -21,7 +21,7 @@ export function embeddingsView(app) {
   const row = weights[projection][head];
   const axis = axisAlong(scale, row);
   const lines = arrows.map((name) => [scale.at([0, 0]), scale.at(valueOf(weights, state.vectors[name]))]);
-  const tokens = projection === "W_Q" ? /** @type {const} */ (["CLS"]) : LETTERS;
+  const tokens = projection === "W_Q" ? /** @type {const} */ (["CLS"]) : app.derived.tokens;
   const products = tokens.map((token) => `${token} ${show(dot(row, weights[token]))}`).join(", ");
   const heads = weights.W_Q.map((_, i) => String(i));
   return card("embeddings", "Embeddings, and what a head makes of them", html`

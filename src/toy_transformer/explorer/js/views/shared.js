@@ -27,7 +27,7 @@ class FieldText extends Directive {
 
   /** @type {(part: any, values: [string, boolean?]) => any} */
   update({ element }, [text, isRefused = false]) {
-    if (element.wasRefused && !isRefused) element.isTyping = false;
+    if (element.wasRefused && !isRefused && !element.matches(":focus")) element.isTyping = false;
     element.wasRefused = isRefused;
     if (!element.isTyping && element.value !== text) element.value = text;
     return noChange;
