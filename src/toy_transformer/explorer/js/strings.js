@@ -1,7 +1,7 @@
 // Training strings, as `data.py` draws them, and the numbers that a model begins with, as torch draws them; both from
 // a generator of their own, so that a seed gives other ones than in Python.
 import { randomGamma, randomLcg, randomNormal, randomUniform } from "d3-random";
-import { LETTERS, MATRICES, VOCABULARY, isPositive } from "./model.js";
+import { LETTERS, MATRICES, VOCABULARY } from "./model.js";
 
 /** Some strings as letter counts, and the right answer for each.
  * @typedef {{ counts: number[][], labels: boolean[] }} Batch */
@@ -21,6 +21,9 @@ export class Strings {
     const reason = reasonAgainst(required, batchSize);
     if (reason) throw new Error(reason);
     this.setting = { required, batchSize, maxLength, alpha };
+    /** The required letters that a string has, once for each string of a batch. */
+    this.combinations = this.shares.flatMap((size, set) =>
+      Array(size).fill(this.required.filter((_, j) => (set >> j) & 1)));
     this.random = randomLcg(generatorSeed(seed));
     this.gammas = this.required.map((_, i) => randomGamma.source(this.random)(alpha / (i + 1)));
   }
@@ -43,13 +46,13 @@ export class Strings {
 
   /** @type {() => Batch} */
   batch() {
-    const combinations = this.shares.flatMap((size, combination) => Array(size).fill(combination));
-    for (let i = combinations.length - 1; i > 0; i--) {
-      const j = this.below(i + 1);
-      [combinations[i], combinations[j]] = [combinations[j], combinations[i]];
+    for (let i = this.combinations.length - 1; i > 0; i--) {
+      const [j, last] = [this.below(i + 1), this.combinations[i]];
+      this.combinations[i] = this.combinations[j];
+      this.combinations[j] = last;
     }
-    const counts = combinations.map((set) => this.string(this.required.filter((_, j) => (set >> j) & 1)));
-    return { counts, labels: counts.map((string) => isPositive(string, this.setting.required)) };
+    const counts = this.combinations.map((present) => this.string(present));
+    return { counts, labels: this.combinations.map((present) => present.length === this.required.length) };
   }
 
   /** The counts of one string that has these required letters, and any of the others.
@@ -62,24 +65,24 @@ export class Strings {
     if (present.length) {
       const taken = present.length + this.below(length + 1 - present.length);
       places -= taken;
-      this.divide(taken - present.length, present).forEach((extra, i) => (counts[present[i]] = 1 + extra));
+      for (const letter of present) counts[letter] = 1;
+      this.divide(taken - present.length, present, counts);
     }
     for (; places > 0; places--) counts[this.others[this.below(this.others.length)]]++;
     return counts;
   }
 
-  /** Divide so many letters in shares that come from a Dirichlet distribution with the total alpha.
-   * @type {(number: number, present: number[]) => number[]} */
-  divide(number, present) {
-    if (present.length === 1) return [number];
-    const gammas = present.map(() => this.gammas[present.length - 1]());
-    const [parts, all] = [present.map(() => 0), gammas.reduce((sum, gamma) => sum + gamma)];
+  /** Divide so many letters in shares that come from a Dirichlet distribution with the total alpha; add them to counts.
+   * @type {(number: number, present: number[], counts: number[]) => void} */
+  divide(number, present, counts) {
+    const gammas = present.map(() => (present.length > 1 ? this.gammas[present.length - 1]() : 1));
+    const all = gammas.reduce((sum, gamma) => sum + gamma);
     for (; number > 0; number--) {
-      let [place, part] = [all * this.random(), 0];
+      let place = all * this.random();
+      let part = 0;
       while (part < gammas.length - 1 && (place -= gammas[part]) >= 0) part++;
-      parts[part]++;
+      counts[present[part]]++;
     }
-    return parts;
   }
 }
 
