@@ -12,11 +12,19 @@ const { horizons, adversaries, scaled } = given;
 
 test("the search finds what Python finds", () => {
   assert.ok(horizons.length >= 300);
+  let undecided = 0;
   for (const { weights, setting, wrong, rightUpTo } of horizons) {
     const search = new Search(weights, setting).run();
+    if (/Not decided/.test(search.sentence)) {
+      assert.ok(search.wrong === null && search.rightUpTo <= rightUpTo);
+      undecided++;
+      continue;
+    }
     assert.equal(search.wrong?.string ?? null, wrong);
     assert.equal(search.rightUpTo, rightUpTo);
   }
+  // A logit within a billionth of 0 is for Python's balls; among some hundreds of models there is none.
+  assert.ok(undecided <= horizons.length / 1000, `${undecided} of ${horizons.length}`);
 });
 
 test("adversarial models: it may not decide, but it never contradicts", () => {
