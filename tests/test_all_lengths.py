@@ -4,11 +4,11 @@ from itertools import combinations
 
 import pytest
 import torch
-from flint import ctx
+from flint import arb, ctx
 
 from toy_transformer.editing.hand_written import EXACT
 from toy_transformer.model import ModelConfig, Transformer
-from toy_transformer.proofs.all_lengths import NotCertified, certify_all_lengths
+from toy_transformer.proofs.all_lengths import Limit, NotCertified, _from_length, certify_all_lengths
 from toy_transformer.proofs.certificate import enclose_logit
 from toy_transformer.proofs.horizon import horizon
 from toy_transformer.proofs.logit import logit_of
@@ -25,7 +25,7 @@ def trained(runs) -> list[Transformer]:
 def test_certified(trained, seed, length_scaling, from_length):
     model = trained[seed].with_length_scaling(length_scaling)
     proof = certify_all_lengths(model)
-    assert proof.from_length == from_length
+    assert proof.from_length == from_length and proof.certificate["max_length"] == from_length - 1
     assert len(proof.limits) == 7
     assert horizon(model) == 10**6
     assert horizon(trained[seed]) < 10**4
@@ -89,8 +89,42 @@ def test_the_terms_of_a_limit(trained):
     a, b, _ = logit.values[:, :, 0].T
     steepness = abs(logit.o) + 1.13 * abs(logit.u) @ abs(logit.F)
     expected = zip(steepness * abs(a - b), 0.5 * abs(logit.scores[:, 0] - logit.scores[:, 1]), strict=True)
+    expected = list(expected)
     found = [[float(number) for number in term] for term in limits["ab"].terms]
     assert found == [pytest.approx(term, rel=1e-12) for term in expected]
+    distance = sum(factor * 99 * 100**-exponent for factor, exponent in expected)
+    assert float(limits["ab"].distance(100)) == pytest.approx(distance, rel=1e-9)
+
+
+TWO_SWITCHES = EXACT | {
+    "W_Q": [[-9, 0], [0, -9]],
+    "W_K": [[1, 0], [0, 1]],
+    "W_in": [[0, 0], [0, 0]],
+    "classifier": [[1, 1]],
+}
+"""Two results, 1 where a letter occurs and else 0, and the logit is their sum and that of the numbers of CLS."""
+
+
+@pytest.mark.parametrize(
+    ("start", "reason"),
+    [(-1.0, "letters ab: .* approach 0.000"), (-1.1, "letters ab: .* approach -0.2"), (-0.25, "letters a: .* 0.5")],
+)
+def test_a_limit_must_be_clear_of_0_on_the_right_side(start, reason):
+    with pytest.raises(NotCertified, match=reason):
+        certify_all_lengths(build(TWO_SWITCHES | {"CLS": [start, start]}, ModelConfig(length_scaling=1.0)))
+
+
+def test_a_limit_of_0_is_no_no():
+    with pytest.raises(NotCertified, match="letters a: their logits approach 0.000"):
+        certify_all_lengths(build(TWO_SWITCHES | {"CLS": [-0.5, -0.5]}, ModelConfig(length_scaling=1.0)))
+
+
+def test_from_which_length_on_a_bound_falls():
+    """(n − 1) n^(−p) falls from p / (p − 1) on; beyond about a million letters nothing is decided."""
+    near_one = [Limit("ab", arb(1), [(arb("1e-9"), 1 + arb(1) / length)]) for length in (700_000, 1_500_000)]
+    assert _from_length(near_one[:1], 1.0) == 700_002
+    with pytest.raises(NotCertified, match="do not decide strings of 1,000,000 letters"):
+        _from_length(near_one, 1.0)
 
 
 @pytest.mark.parametrize("option", [dict(norm="rms"), dict(attend_cls=True)])

@@ -15,7 +15,14 @@ from torch.nn.functional import gelu
 
 from toy_transformer.data import from_counts
 from toy_transformer.model import ModelConfig, Transformer
-from toy_transformer.proofs.certificate import PRECISION, CertificateError, check_certificate, enclose, enclose_gelu
+from toy_transformer.proofs.certificate import (
+    PRECISION,
+    CertificateError,
+    check_certificate,
+    enclose,
+    enclose_gelu,
+    enclose_logit,
+)
 from toy_transformer.proofs.horizon import certify, horizon
 from toy_transformer.proofs.logit import function_of, logit_of
 from toy_transformer.task import Task
@@ -113,6 +120,54 @@ def test_gelu_is_enclosed():
         values = gelu(torch.linspace(low, high, 100, dtype=torch.float64))
         assert float(enclosure.lower()) - 1e-12 <= values.min() and values.max() <= float(enclosure.upper()) + 1e-12
         assert float(enclosure.upper() - enclosure.lower()) <= values.max() - values.min() + 1e-3 * (high - low)
+
+
+def always(logit: float, **config) -> Transformer:
+    """A model that says the same of every string."""
+    nothing = {name: np.zeros(shape).tolist() for name, shape in SHAPES.items()}
+    return build(nothing | {"CLS": [logit, 0], "classifier": [[1, 0]]}, ModelConfig(**config))
+
+
+ONE_STRING = {False: [[1, 0, 0], [1, 0, 0]], True: [[1, 1, 0], [1, 1, 0]]}
+
+
+@pytest.mark.parametrize(("logit", "label"), [(0.0, False), (0.5, False), (0.0, True), (-0.5, True)])
+def test_a_wrong_or_open_answer_proves_nothing(logit, label):
+    model = always(logit)
+    claim = {"max_length": 2, "function": function_of(model), "boxes": [ONE_STRING[label]]}
+    with pytest.raises(CertificateError, match=re.escape(f"box {tuple(map(tuple, ONE_STRING[label]))}: its logits")):
+        check_certificate(claim, model)
+
+
+def test_a_letter_that_occurs_once_in_a_box_weighs_more_in_its_short_strings():
+    """By length scaling: a has the smaller score, so its share is the largest where the string is shortest."""
+    numbers = {name: np.zeros(shape).tolist() for name, shape in SHAPES.items()}
+    numbers |= {"CLS": [1, 0], "a": [0, -1], "W_Q": [[1, 0], [0, 0]], "W_K": [[0, 1], [0, 0]], "W_V": [[0, 1], [0, 0]]}
+    model = build(numbers | {"W_O": [[1, 0], [0, 0]], "classifier": [[1, 0]]}, ModelConfig(length_scaling=1.0))
+    with ctx.workprec(PRECISION):
+        enclosure = enclose(logit_of(model, arb), ((1, 3, 0), (1, 1000, 0)))
+        assert all(enclosure.contains(enclose_logit(model, (1, n, 0))) for n in (3, 4, 10, 1000))
+
+
+def test_two_boxes_that_overlap_are_named(model, certificate):
+    both = [[0, 0, 1], [0, 0, 2166]], [[0, 0, 5], [0, 0, 9]]
+    boxes = [*both, *(box for box in certificate["boxes"] if box != both[0])]
+    with pytest.raises(CertificateError, match=re.escape("boxes ((0, 0, 1), (0, 0, 2166)) and ((0, 0, 5), (0, 0, 9))")):
+        check_certificate(dict(certificate, boxes=boxes), model)
+
+
+def test_no_box_and_no_letter(model, certificate):
+    with pytest.raises(CertificateError, match=r"no box holds the letter counts \(.*1.*\)"):
+        check_certificate(dict(certificate, boxes=[]), model)
+    with pytest.raises(CertificateError, match="do not have the same letters"):
+        check_certificate(dict(certificate, boxes=[[[0, 0, 0], [0, 0, 0]], *certificate["boxes"]]), model)
+
+
+def test_as_many_boxes_as_are_allowed(model, certificate):
+    number = len(certificate["boxes"])
+    assert check_certificate(certificate, model, max_boxes=number) == 2166
+    with pytest.raises(CertificateError, match="boxes, and 51 are allowed"):
+        check_certificate(certificate, model, max_boxes=number - 1)
 
 
 def test_a_longer_length_is_refused(model, certificate):

@@ -13,7 +13,6 @@ from toy_transformer.editing.heads import (
     Pruning,
     ablation_importance,
     errors_and_horizon,
-    fewest_heads,
     gradient_importance,
     horizon_importance,
     mean_results,
@@ -108,7 +107,8 @@ def test_pruning_takes_one_head_after_another(models, strings, test_strings, mea
         wrong = evaluation.evaluate(half, test_strings).wrong_strings
         assert points[8] == (8, len(wrong), horizon(half))
         # Half of the heads can go by measure, while no test string is lost, and the horizon gets longer on the way.
-        assert (fewest_heads(points) <= 8) == (measure != "random")
+        keeps_all = all(point.errors == 0 for point in points[:9])
+        assert keeps_all == (measure != "random")
         assert measure == "random" or max(point.horizon for point in points) > 2 * points[0].horizon
 
 
@@ -159,15 +159,6 @@ def test_models_of_other_kinds_are_refused(strings, config):
     for measured in (mean_results, *(lambda m, s, i=i: i(m, s, constants) for i in MEASURES.values())):
         with pytest.raises(ValueError, match="only models without norm and dropout"):
             measured(model, strings)
-
-
-def test_fewest_heads():
-    points = [CurvePoint(4, 0, 100), CurvePoint(3, 0, 120), CurvePoint(2, 0, 90), CurvePoint(1, 7, 200)]
-    assert fewest_heads(points) == 2 and fewest_heads(points, keep_horizon=True) == 3
-    assert fewest_heads(points[:3]) == 2
-    for hopeless in ([], [CurvePoint(4, 1, 100), CurvePoint(3, 0, 120)]):
-        with pytest.raises(ValueError, match="begins without test errors"):
-            fewest_heads(hopeless)
 
 
 def test_importance_is_that_of_a_model_whose_silent_heads_are_silent(models, strings):

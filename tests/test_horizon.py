@@ -337,3 +337,33 @@ def test_the_greatest_length():
     assert shortest_wrong_string(Transformer(), MAX_LENGTH).length < 10
     with pytest.raises(ValueError, match="expected a whole number from 1 to 1,000,000,000"):
         shortest_wrong_string(Transformer(), MAX_LENGTH + 1)
+
+
+def test_the_margin_grows_with_the_scores(trained, monkeypatch):
+    """By length scaling, of which the greatest factor in a box counts."""
+    bounds = Bounds(trained[5].model.with_length_scaling(1.0))
+    box = np.array([[(1, 1, 1), (1, 1, 10_000)]], dtype=float)
+    factor = np.log(10_002)
+    for times, decided in [(0.9, False), (1.1, True)]:
+        logit = np.array([times * factor * bounds.margin])
+        monkeypatch.setattr(bounds, "logits", lambda boxes, logit=logit: (logit, logit))
+        assert bounds.decide(box, np.array([True])) == [decided]
+
+
+def test_small_logits_are_decided(trained):
+    numbers = numbers_of(trained[5].model)
+    tiny = build(numbers | {"classifier": [[1e-12 * x for x in numbers["classifier"][0]]]}, dtype=torch.float64)
+    assert shortest_wrong_string(tiny).string == "abc{2165}"
+
+
+def test_nothing_longer_than_the_length_is_looked_at(trained):
+    assert shortest_wrong_string(trained[5].model, 2166) is None
+
+
+@pytest.mark.parametrize(("size", "agrees"), [(0.7, True), (1e-30, False)])
+def test_what_float32_says_is_told(size, agrees):
+    """A model that says yes to all, by a logit of 0.49, or of 1e-60, which is 0 in float32."""
+    nothing = {name: np.zeros(np.shape(numbers)).tolist() for name, numbers in numbers_of(Transformer()).items()}
+    wrong = shortest_wrong_string(build(nothing | {"CLS": [size, 0], "classifier": [[size, 0]]}))
+    assert (wrong.length, wrong.label, wrong.float32_agrees) == (1, 0, agrees)
+    assert wrong.logit == pytest.approx(size**2, rel=1e-6)

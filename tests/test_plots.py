@@ -37,17 +37,15 @@ VIEWS = {
     "values of close strings": lambda run: views.draw_values(run.model, ["ab", "a", "b", "c"]),
     "logits": lambda run: views.draw_logits(run.model, ["a{N}b", "ab{N}", "abc{N}"], 10**8),
     "head": lambda run: views.draw_head(run.model, 0, ["bc{N}"], 10_000),
-    "magnitudes": lambda run: views.draw_magnitudes({"before": [run.model_at(0)], "after": [run.model]}),
+    "lengths": lambda run: views.draw_lengths({"before": [run.model_at(0)], "after": [run.model]}),
+    "vectors": lambda run: views.draw_vectors(run.model),
     "triangle": lambda run: views.draw_triangle(run.model, ["aac", "baac", "ab{66}", "abc{3000}"]),
-    "ratios": lambda run: views.draw_log_ratios(run.model, ["aac", "baac", "ab{66}", "abc{3000}"]),
+    "ratios": lambda run: views.draw_log_ratios(run.model, ["baac", "ab{66}", "abc{3000}"]),
     "horizon": lambda run: views.draw_horizon(run.model),
     "no horizon": lambda run: views.draw_horizon(run.model.with_length_scaling(1.0)),
-    "plane of values": lambda run: views.draw_value_plane(run.model, ["aac", "ab{66}"]),
     "horizon by epoch": lambda run: views.draw_horizon_by_epoch({"one": run, "again": run}),
     "horizons": lambda run: plots.plot_horizons(HORIZONS, PERFECT),
     "shares": lambda run: plots.plot_shares(SHARES, INTERVALS),
-    "space": lambda run: views.draw_embeddings_in_space(Transformer(ModelConfig(hidden_size=16), run.seed)),
-    "losses": lambda run: plots.plot_losses(run.train_losses, run.validation_losses),
 }
 
 
@@ -106,7 +104,6 @@ def test_pictures_draw_the_numbers_they_are_given(walkthrough):
 def test_functions_draw_where_they_are_told(walkthrough):
     _, (left, right) = plt.subplots(1, 2)
     assert plots.plot_tokens([[0, 1], [1, 2]], "ab", ax=left) is left
-    assert plots.plot_losses([1.0, 0.5], [2.0, 0.1], ax=right) is right
     assert views.draw_cls_paths(walkthrough.model, ["ab"], left) is left
 
 
@@ -255,38 +252,35 @@ def test_other_alphabets_and_more_heads_are_drawn():
     assert "f: logit" in Picture(views.draw_cls_paths(model, ["f", "bd"])).words
 
 
-@pytest.mark.parametrize("hidden_size", [3, 16])
-@pytest.mark.parametrize("seed", range(3))
-def test_three_components_lose_nothing(hidden_size, seed):
-    """The picture has the distances of the embeddings, and the title says how much variance it holds."""
-    model = Transformer(ModelConfig(hidden_size=hidden_size), seed)
-    ax = views.draw_embeddings_in_space(model)
-    points = np.array([line.get_data_3d() for line in ax.lines if line.get_marker() != "None"])[:, :, 0]
-    embeddings = model.embedding.weight[[0, 2, 3, 4]].detach().numpy()
-    for i, j in combinations(range(4), 2):
-        distance = np.linalg.norm(embeddings[i] - embeddings[j])
-        assert np.linalg.norm(points[i] - points[j]) == pytest.approx(distance, rel=1e-5)
-    assert ax.get_title().endswith("= 100%")
-    assert points.var(axis=0).argsort().tolist() == [2, 1, 0]
-
-
-def test_variance_that_is_lost_is_said():
-    model = Transformer(ModelConfig(Task("abcdefgh", "ab"), hidden_size=16))
-    assert not views.draw_embeddings_in_space(model).get_title().endswith("= 100%")
-
-
-def test_a_plane_is_not_drawn_in_space(walkthrough):
-    with pytest.raises(ValueError, match="vectors of 2 numbers: only those of 3"):
-        views.draw_embeddings_in_space(walkthrough.model)
-
-
-def test_magnitudes_are_means_without_the_zeros_of_pad(walkthrough):
-    ax = views.draw_magnitudes({"trained": [walkthrough.model], "twice": [walkthrough.model] * 2})
+def test_lengths_are_means_without_the_zeros_of_pad(walkthrough):
+    ax = views.draw_lengths({"trained": [walkthrough.model], "twice": [walkthrough.model] * 2})
     widths = [bar.get_width() for bar in ax.patches]
     assert widths[:8] == pytest.approx(widths[8:])
-    embeddings = walkthrough.model.embedding.weight[[0, 2, 3, 4]]
-    assert widths[0] == pytest.approx(embeddings.abs().mean().item())
+    weights = [walkthrough.model.embedding.weight[[0, 2, 3, 4]], walkthrough.model.self_attention_block.W_O.weight.T]
+    assert [widths[0], widths[4]] == pytest.approx([rows.norm(dim=1).mean().item() for rows in weights])
     assert [label.get_text() for label in ax.get_yticklabels()][-1] == "classifier"
+
+
+def test_all_18_vectors_are_drawn(walkthrough):
+    figure = views.draw_vectors(walkthrough.model)
+    ends = [tuple(text.xy) for ax in figure.axes for text in ax.texts if text.arrow_patch]
+    block = walkthrough.model.self_attention_block
+    rows = [walkthrough.model.embedding, block.W_Q, block.W_K, block.W_V, block.W_in, walkthrough.model.classifier]
+    vectors = [row for table in rows for row in table.weight] + [*block.W_O.weight.T, *block.W_out.weight.T]
+    assert len(ends) == 18 and {(x.item(), y.item()) for x, y in vectors} == {(float(x), float(y)) for x, y in ends}
+
+
+@pytest.mark.parametrize(
+    ("string", "message"), [("c", "with an a and a b"), ("abc{1000001}", "lies beyond"), ("a{10001}b", "lies beyond")]
+)
+def test_a_string_that_has_no_place_on_the_map_is_refused(walkthrough, string, message):
+    with pytest.raises(ValueError, match=message):
+        views.draw_log_ratios(walkthrough.model, [string])
+
+
+def test_a_wrong_answer_is_named(generalization_errors):
+    words = views.draw_cls_paths(generalization_errors.model, ["ab", "ab{100}"]).words
+    assert "ab: logit 19.49, (" in words and "ab{100}: logit -1.97, wrong, (" in words
 
 
 def test_shares_and_their_intervals():

@@ -93,7 +93,8 @@ def test_rows_are_those_of_runs(expected):
 def test_several_configurations_together(expected):
     """Those of one architecture share a stack, and each seed gets what it gets alone."""
     configs = {"2": ModelConfig(), "3": ModelConfig(hidden_size=3), "small": ModelConfig(embedding_init="linear_like")}
-    rows = sweeps.sweep_each(configs, SEEDS[:2], **FEW)
+    few = {"data": FEW["data"], "training": FEW["training_config"]}
+    rows = sweeps.sweep_each({name: Experiment(model=config, **few) for name, config in configs.items()}, SEEDS[:2])
     assert rows["2"] == expected[:2]
     for name in ("3", "small"):
         alone = sweep(configs[name], SEEDS[:2], **FEW)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from toy_transformer.data import Batch, VariableLengthStrings
+from toy_transformer.data import Batch
 from toy_transformer.editing.hand_written import scale_query
 from toy_transformer.editing.heads import horizon_importance, mean_results
 from toy_transformer.editing.reduction import without_heads
@@ -220,92 +220,8 @@ def check_healing_factor(factor: float, model: Transformer, string: str) -> str 
 
 
 @_check
-def check_negative_share(share: float, batch_size: int) -> str | None:
-    """Notebook 04: which share of the training strings is answered with no, for this `batch_size`?"""
-    batch = next(VariableLengthStrings(batch_size=batch_size, epoch_size=batch_size).epochs())[0]
-    right = (batch.labels == 0).float().mean().item()
-    if math.isclose(share, right, abs_tol=1e-3):
-        return None
-    if math.isclose(share, 1 - right, abs_tol=1e-3):
-        return "this is the share of those answered with yes."
-    if math.isclose(share, 3 / 4, abs_tol=1e-3):
-        return "this is right for a batch of 4. In a larger one the strings with both letters take four shares of 7."
-    return "a batch has 7 shares, as equal as they can be, the first ones larger; the first three are negative."
-
-
-@_check
-def check_one_letter_logit(logit: float, positives: int, negatives: int) -> str | None:
-    """Notebook 04: the best logit for strings of which so many are positive and so many negative."""
-    if math.isclose(logit, math.log(positives / negatives), abs_tol=0.01):
-        return None
-    if math.isclose(logit, positives / (positives + negatives), abs_tol=0.01):
-        return "this is the probability. The logit is the logarithm of the odds, p / (1 − p)."
-    if math.isclose(logit, positives / negatives, abs_tol=0.01):
-        return "these are the odds. The logit is their natural logarithm."
-    return "the probability p should be the share of positives; the logit is ln(p / (1 − p))."
-
-
-@_check
-def check_all_of_eight(share: float) -> str | None:
-    """Notebook 04: the share of clean seeds at which eight of eight clean ones have a probability of 5 %."""
-    if math.isclose(share**8, 0.05, rel_tol=0.05):
-        return None
-    if not 0 < share < 1:
-        return "a share is a number between 0 and 1."
-    return f"with a share of {share:.3g}, eight of eight are clean with probability {share**8:.2g}, not 0.05."
-
-
-@_check
-def check_one_letter_seed(seed: int, rows: Sequence[SweepRow]) -> str | None:
-    """Notebook 04: find a seed of a sweep whose model looks for one letter only."""
-    found = [row for row in rows if row.seed == seed]
-    if not found:
-        return f"the sweep has seeds {rows[0].seed} to {rows[-1].seed}."
-    if not outcomes(found)["one letter only"]:
-        return f"seed {seed} has {found[0].false_positives} false positives; look for one with more than a thousand."
-    return None
-
-
-@_check
-def check_score(score: float, model: Transformer, head: int, query: str, key: str) -> str | None:
-    """Notebook 05: the score, in one head, of the query of one letter with the key of another."""
-    trace = model.trace([model.tokenizer.letters])
-    asking, asked = (1 + model.tokenizer.letters.index(letter) for letter in (query, key))
-    scores = trace.Q[0, head] @ trace.K[0, head].mT
-    if math.isclose(score, scores[asking, asked], abs_tol=0.05):
-        return None
-    if math.isclose(score, scores[asked, asking], abs_tol=0.02):
-        return f"this is the query of {key} with the key of {query}. The two are different questions."
-    if math.isclose(score, trace.embeddings[0, asking] @ trace.embeddings[0, asked], abs_tol=0.02):
-        return "these are the embeddings as they are. Send the one through w_q and the other through w_k first."
-    return f"multiply the query of {query} by the key of {key}; each is one number."
-
-
-@_check
-def check_note_shape(shape: Sequence[int], n: int, d: int, d_k: int) -> str | None:
-    """Notebook 05: the shape of Q x xᵀ Kᵀ, where `n` tokens of `d` numbers are columns, and keys have `d_k`."""
-    if shape == [d_k, d_k]:
-        return None
-    if shape == [n, n]:
-        return "this would be tokens with tokens, (Qx)ᵀ(Kx). Here the second factor is transposed, not the first."
-    return f"the first factor, Qx, has the shape ({d_k}, {n}), and the second, (Kx)ᵀ, has ({n}, {d_k})."
-
-
-@_check
-def check_admirer(tokens: Sequence[Sequence[float]]) -> str | None:
-    """Notebook 05: two tokens of which the first likes the other best, without maps."""
-    x = torch.tensor(tokens, dtype=torch.float64)
-    if x.shape != (2, 2):
-        return f"two rows of two numbers are asked for; these have the shape {tuple(x.shape)}."
-    itself, other = (x[0] @ x.T).tolist()
-    if other > itself:
-        return None
-    return f"the first token's score with itself is {itself:g}, with the other one {other:g}. Make it longer."
-
-
-@_check
 def check_shortest_wrong(string: str, model: Transformer) -> str | None:
-    """Notebook 06: find a shortest string that the model gets wrong."""
+    """Notebook 04: find a shortest string that the model gets wrong."""
     length = sum(model.tokenizer.counts(string))
     if is_right(model, string):
         return "the model is right about it. Look where the map is purple."
@@ -316,7 +232,7 @@ def check_shortest_wrong(string: str, model: Transformer) -> str | None:
 
 @_check
 def check_number_of_counts(number: int, length: int) -> str | None:
-    """Notebook 06: which number of counts of three letters does a length have?"""
+    """Notebook 04: which number of counts of three letters does a length have?"""
     if number == math.comb(length + 2, 2):
         return None
     if number == 3**length:
@@ -330,7 +246,7 @@ def check_number_of_counts(number: int, length: int) -> str | None:
 
 @_check
 def check_scaled_horizon(head_and_factor: Sequence[float], model: Transformer, length: int) -> str | None:
-    """Notebook 06: `head_and_factor`, at most 10, for a query with which every string of some length is right."""
+    """Notebook 04: `head_and_factor`, at most 10, for a query with which every string of some length is right."""
     head, factor = head_and_factor
     if head not in range(model.config.num_attention_heads) or not 0 < factor <= 10:
         raise ValueError("expected a head, 0 or 1, and a factor of at most 10, such as (0, 1.5)")
@@ -342,7 +258,7 @@ def check_scaled_horizon(head_and_factor: Sequence[float], model: Transformer, l
 
 @_check
 def check_first_scaled_length(length: int, length_scaling: float) -> str | None:
-    """Notebook 07: the length of the shortest strings whose scores κ, the `length_scaling`, makes larger."""
+    """Notebook 05: the length of the shortest strings whose scores κ, the `length_scaling`, makes larger."""
     first = math.floor(math.exp(1 / length_scaling)) + 1
     if length == first:
         return None
@@ -353,7 +269,7 @@ def check_first_scaled_length(length: int, length_scaling: float) -> str | None:
 
 @_check
 def check_least_scaling(length_scaling: float, model: Transformer) -> str | None:
-    """Notebook 07: the least κ, a `length_scaling`, at which the proof's exponents are above 1, to two percent."""
+    """Notebook 05: the least κ, a `length_scaling`, at which the proof's exponents are above 1, to two percent."""
     large = 10.0
     limits = certify_all_lengths(model.with_length_scaling(large)).limits
     least_lead = min(float(exponent.mid()) / large for limit in limits for _, exponent in limit.terms)
@@ -366,7 +282,7 @@ def check_least_scaling(length_scaling: float, model: Transformer) -> str | None
 
 @_check
 def check_hand_written(numbers: Mapping[str, Sequence], length: int) -> str | None:
-    """Notebook 07: write 36 numbers that are right about every string of at most this length."""
+    """Notebook 05: write 36 numbers that are right about every string of at most this length."""
     try:
         wrong = shortest_wrong_string(build(numbers))
     except (Undecidable, Unfinished) as error:
@@ -381,8 +297,41 @@ def check_hand_written(numbers: Mapping[str, Sequence], length: int) -> str | No
 
 
 @_check
+def check_one_letter_logit(logit: float, positives: int, negatives: int) -> str | None:
+    """Notebook 06: the best logit for strings of which so many are positive and so many negative."""
+    if math.isclose(logit, math.log(positives / negatives), abs_tol=0.01):
+        return None
+    if math.isclose(logit, positives / (positives + negatives), abs_tol=0.01):
+        return "this is the probability. The logit is the logarithm of the odds, p / (1 − p)."
+    if math.isclose(logit, positives / negatives, abs_tol=0.01):
+        return "these are the odds. The logit is their natural logarithm."
+    return "the probability p should be the share of positives; the logit is ln(p / (1 − p))."
+
+
+@_check
+def check_all_of_eight(share: float) -> str | None:
+    """Notebook 06: the share of clean seeds at which eight of eight clean ones have a probability of 5 %."""
+    if math.isclose(share**8, 0.05, rel_tol=0.05):
+        return None
+    if not 0 < share < 1:
+        return "a share is a number between 0 and 1."
+    return f"with a share of {share:.3g}, eight of eight are clean with probability {share**8:.2g}, not 0.05."
+
+
+@_check
+def check_one_letter_seed(seed: int, rows: Sequence[SweepRow]) -> str | None:
+    """Notebook 06: find a seed of a sweep whose model looks for one letter only."""
+    found = [row for row in rows if row.seed == seed]
+    if not found:
+        return f"the sweep has seeds {rows[0].seed} to {rows[-1].seed}."
+    if not outcomes(found)["one letter only"]:
+        return f"seed {seed} has {found[0].false_positives} false positives; look for one with more than a thousand."
+    return None
+
+
+@_check
 def check_num_numbers(number: int, config: ModelConfig) -> str | None:
-    """Notebook 08: how many numbers does a model of these sizes have?"""
+    """Notebook 07: how many numbers does a model of these sizes have?"""
     right = sum(weight.numel() for weight in Transformer(config).parameters())
     if number == right:
         return None
@@ -393,7 +342,7 @@ def check_num_numbers(number: int, config: ModelConfig) -> str | None:
 
 @_check
 def check_needed_head(head: int, model: Transformer, strings: Batch) -> str | None:
-    """Notebook 08: which head, when silent, makes the horizon shortest?"""
+    """Notebook 07: which head, when silent, makes the horizon shortest?"""
     importance = horizon_importance(model, strings, mean_results(model, strings))
     if head not in range(len(importance)):
         raise ValueError(f"expected a head, from 0 to {len(importance) - 1}")
@@ -404,7 +353,7 @@ def check_needed_head(head: int, model: Transformer, strings: Batch) -> str | No
 
 @_check
 def check_kept_heads(heads: Collection[int], model: Transformer, strings: Batch, length: int) -> str | None:
-    """Notebook 08: two heads that, alone, keep the model right about every string up to a length."""
+    """Notebook 07: two heads that, alone, keep the model right about every string up to a length."""
     num_heads = model.config.num_attention_heads
     if len(heads) != 2 or len(set(heads)) != 2 or not set(heads) <= set(range(num_heads)):
         raise ValueError(f"expected two different heads from 0 to {num_heads - 1}, such as (0, 1)")
@@ -412,3 +361,40 @@ def check_kept_heads(heads: Collection[int], model: Transformer, strings: Batch,
     pruned = without_heads(model, {head: means[head] for head in means if head not in heads})
     wrong = shortest_wrong_string(pruned, length)
     return None if wrong is None else f"with these two alone, {wrong.string} of {wrong.length:,} letters is wrong."
+
+
+@_check
+def check_score(score: float, model: Transformer, head: int, query: str, key: str) -> str | None:
+    """Notebook 08: the score, in one head, of the query of one letter with the key of another."""
+    trace = model.trace([model.tokenizer.letters])
+    asking, asked = (1 + model.tokenizer.letters.index(letter) for letter in (query, key))
+    scores = trace.Q[0, head] @ trace.K[0, head].mT
+    if math.isclose(score, scores[asking, asked], abs_tol=0.05):
+        return None
+    if math.isclose(score, scores[asked, asking], abs_tol=0.02):
+        return f"this is the query of {key} with the key of {query}. The two are different questions."
+    if math.isclose(score, trace.embeddings[0, asking] @ trace.embeddings[0, asked], abs_tol=0.02):
+        return "these are the embeddings as they are. Send the one through w_q and the other through w_k first."
+    return f"multiply the query of {query} by the key of {key}; each is one number."
+
+
+@_check
+def check_note_shape(shape: Sequence[int], n: int, d: int, d_k: int) -> str | None:
+    """Notebook 08: the shape of Q x xᵀ Kᵀ, where `n` tokens of `d` numbers are columns, and keys have `d_k`."""
+    if shape == [d_k, d_k]:
+        return None
+    if shape == [n, n]:
+        return "this would be tokens with tokens, (Qx)ᵀ(Kx). Here the second factor is transposed, not the first."
+    return f"the first factor, Qx, has the shape ({d_k}, {n}), and the second, (Kx)ᵀ, has ({n}, {d_k})."
+
+
+@_check
+def check_admirer(tokens: Sequence[Sequence[float]]) -> str | None:
+    """Notebook 08: two tokens of which the first likes the other best, without maps."""
+    x = torch.tensor(tokens, dtype=torch.float64)
+    if x.shape != (2, 2):
+        return f"two rows of two numbers are asked for; these have the shape {tuple(x.shape)}."
+    itself, other = (x[0] @ x.T).tolist()
+    if other > itself:
+        return None
+    return f"the first token's score with itself is {itself:g}, with the other one {other:g}. Make it longer."

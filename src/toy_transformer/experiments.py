@@ -5,7 +5,7 @@ A further experiment is one entry in `EXPERIMENTS`.
 
 import copy
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import NamedTuple
 
 from toy_transformer.data import FixedLengthStrings, VariableLengthStrings, concatenate
@@ -31,11 +31,12 @@ class Data(NamedTuple):
 
 @dataclass(frozen=True)
 class Experiment:
-    """Models of one configuration that differ in the seed of their initialization, and the strings they learn from."""
+    """Models of one configuration that differ in the seed of their initialization, and what and how they learn."""
 
     seeds: Sequence[int] = range(8)
     model: ModelConfig = ModelConfig()
     data: Data = Data()
+    training: TrainingConfig = TrainingConfig()
 
 
 _SMALL_OUTPUTS = ModelConfig(
@@ -98,7 +99,11 @@ def train_and_test(
     training, validation, test = (replace(strings, task=models[0].config.task).epochs() for strings in data)
     histories = train(models, training, concatenate(next(validation)), training_config, on_epoch)
     test_strings = concatenate(next(test))
-    return [Run(**vars(evaluate(history.model, test_strings)), **vars(history)) for history in histories]
+    return [_as_run(history, evaluate(history.model, test_strings)) for history in histories]
+
+
+def _as_run(history: TrainedModel, result: TestResult) -> Run:
+    return Run(**vars(result), **{field.name: getattr(history, field.name) for field in fields(history)})
 
 
 def print_losses(seed: int, epoch: int, train_loss: float, validation_loss: float) -> None:

@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from jaxtyping import Float
@@ -81,9 +82,9 @@ class TrainedModel:
         """The epoch of the least validation loss; the earliest if there are several."""
         return 1 + self.validation_losses.index(min(self.validation_losses))
 
-    @property
+    @cached_property
     def model(self) -> Transformer:
-        """The model at the best epoch."""
+        """The model at the best epoch, the same object each time: what is changed in it stays changed."""
         return self.model_at(self.best_epoch)
 
     def model_at(self, epoch: int) -> Transformer:

@@ -180,16 +180,3 @@ def errors_and_horizon(model: Transformer, test_strings: Batch) -> tuple[int, in
     length = known_horizon(model) or 0
     is_proved = length >= test_strings.counts.sum(dim=1).max()
     return 0 if is_proved else len(evaluate(model, test_strings).wrong_strings), length
-
-
-def fewest_heads(points: Sequence[CurvePoint], keep_horizon: bool = False) -> int:
-    """Say how far pruning can go until it first costs a test string.
-
-    With `keep_horizon`, it must not make the horizon shorter than at its start, either.
-
-    Raises `ValueError` where the model has errors before any head has gone.
-    """
-    if not points or points[0].errors:
-        raise ValueError(f"{points[:1]}: expected a model that begins without test errors")
-    good = [p.errors == 0 and (p.horizon >= points[0].horizon or not keep_horizon) for p in points]
-    return points[(good + [False]).index(False) - 1].num_heads

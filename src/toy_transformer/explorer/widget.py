@@ -30,9 +30,10 @@ from toy_transformer.weights import build, numbers_of
 
 VIEWS = (
     *("embeddings", "heads", "path", "numbers", "verdict", "horizon", "map", "training"),
-    *("epochs", "length_scaling", "question"),
+    *("arrows", "epochs", "length_scaling", "question"),
 )
-"""What an explorer can show: eight views, and the controls of the epoch, of κ and of the question."""
+"""What an explorer can show: its views; in those of the embeddings and of the path, the arrows of the maps as well; and
+the controls of the epoch, of κ and of the question."""
 
 FROM_THE_PAGE = {"weights", "strings", "model_name", "epoch", "length_scaling", "required"}
 """The traits that a page may set: they are its state."""

@@ -136,37 +136,6 @@ def plot_log_ratios(
     return describe(ax, f"{words}: {_share_of_yes(logits)}. {_tell(drawn, wrong)}")
 
 
-def plot_value_plane(
-    values: tuple[Float[ArrayLike, "column"], Float[ArrayLike, "row"]],
-    logits: Float[ArrayLike, "row column"],
-    edges: Mapping[str, Float[ArrayLike, "point 2"]],
-    marks: Mapping[str, Float[ArrayLike, "2"]],
-    wrong: Collection[str] = (),
-    ax: Axes | None = None,
-) -> Axes:
-    """Draw where strings lie in the plane of two heads' values, over the logits of that plane.
-
-    `edges` has the values of strings of two letters, from the first letter alone to the second alone; `marks` those
-    of some strings, of which the model gets those in `wrong` wrong.
-    """
-    ax = ax or plt.subplots(figsize=(6, 4.6))[1]
-    _shade(ax, *values, logits)
-    ax.set(xlabel="value of head 0", ylabel="value of head 1")
-    corners = {}
-    for (edge, curve), style in zip(edges.items(), ("-", "--", ":"), strict=True):
-        ax.plot(*np.asarray(curve).T, color=INK, linestyle=style, linewidth=1.5, label=f"only {edge[0]} and {edge[1]}")
-        corners |= {edge[0]: curve[0], edge[1]: curve[-1]}
-    for letter, point in corners.items():
-        color, marker = TOKEN_STYLES[letter]
-        ax.plot(*point, color=color, marker=marker, markeredgecolor="white")
-        place = dict(textcoords="offset points", ha="center", va="center", bbox=BEHIND_TEXT)
-        ax.annotate(f"only {letter}", point, (0, 15 if point[1] > 0 else -15), color=color, **place)
-    _mark(ax, dict(marks), wrong)
-    ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=3)
-    listed = ", ".join(f"{letter} ({point[0]:.2f}, {point[1]:.2f})" for letter, point in corners.items())
-    return describe(ax, f"The plane of both heads' values, with the curves of {', '.join(edges)}: {listed}.")
-
-
 def _beside(shares: np.ndarray, letters: str) -> np.ndarray:
     """Give the place of shares in the triangle, or beside it for strings of two letters, given in their order."""
     place = shares @ CORNERS

@@ -5,8 +5,9 @@ picture's numbers in `words`, its text alternative. Colour and marker mean the s
 everywhere; the palette is that of Okabe and Ito (2008), safe for colour-blind readers.
 """
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from itertools import cycle
+from operator import add
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -52,32 +53,18 @@ def plot_tokens(
     return describe(ax, f"Tokens in the plane: {listed}.")
 
 
-def plot_losses(train_losses: ArrayLike, validation_losses: ArrayLike, ax: Axes | None = None) -> Axes:
-    """Draw `train_losses` and `validation_losses`, of a string on average, from epoch 1 on, on a log axis."""
-    ax = ax or plt.subplots(figsize=(7, 3))[1]
-    epochs = np.arange(1, len(train_losses) + 1)
-    ax.semilogy(epochs, train_losses, "o-", color=INK, markersize=5, label="training strings")
-    ax.semilogy(epochs, validation_losses, "s--", color=INK, markersize=5, label="validation strings")
-    ax.set(xlabel="epoch", ylabel="mean loss of a string", xticks=epochs)
-    ax.legend()
-    return describe(
-        ax,
-        f"Mean loss of a string over {len(epochs)} epochs: training from {train_losses[0]:.2g} "
-        f"to {train_losses[-1]:.2g}, validation from {validation_losses[0]:.2g} to {validation_losses[-1]:.2g}.",
-    )
-
-
 def plot_cls_paths(
     strings: Sequence[str],
     paths: ArrayLike,
     classifier: ArrayLike,
+    wrong: Collection[str] = (),
     step_names: Sequence[str] = ("attention", "feed-forward"),
     ax: Axes | None = None,
 ) -> Axes:
     """Draw what each step adds to CLS, for each string, and on which side of the boundary it ends.
 
-    `paths` has shape (string, step + 1, 2) and begins with the embedding of CLS; `step_names` says what
-    is added between one point and the next; `classifier` has shape (2,).
+    `paths` has shape (string, step + 1, 2) and begins with the embedding of CLS; `classifier` has shape (2,); `wrong`
+    has those strings that get a wrong answer; `step_names` says what is added between one point and the next.
     """
     paths, normal = np.asarray(paths, dtype=float), np.asarray(classifier, dtype=float)
     _check_two_dimensional(paths)
@@ -89,11 +76,13 @@ def plot_cls_paths(
             arrow = dict(arrowstyle="-|>", mutation_scale=8, linestyle=style, color=str(shade), shrinkA=0, shrinkB=3)
             ax.annotate("", end, start, arrowprops=arrow)
         ax.plot(*path[-1], "o", color=str(shade), markerfacecolor=str(shade) if path[-1] @ normal > 0 else "white")
-    labels = [f"{string}: logit {path[-1] @ normal:.2f}" for string, path in zip(strings, paths, strict=True)]
-    _label_at_right(ax, paths[:, -1], [_short(label) for label in labels])
+    logits = [f": logit {logit:.2f}" for logit in paths[:, -1] @ normal]
+    answers = [logit + ", wrong" * (string in wrong) for string, logit in zip(strings, logits, strict=True)]
+    labels = list(map(add, strings, answers))
+    named = np.concatenate([paths[:, -1], paths[:1, 0]])
+    _label_at_right(ax, named, [*map(add, map(_short, strings), answers), "CLS at the start"])
     color, marker = _token_style("CLS")
     ax.plot(*paths[0, 0], color=color, marker=marker)
-    _label_above_or_below(ax, paths[0, 0], "CLS", color)
     for name, style in zip(step_names, cycle(LINE_STYLES), strict=False):
         ax.plot([], [], linestyle=style, color=INK, label=f"+ {name}")
     ax.set(xlabel="dimension 0", ylabel="dimension 1")
@@ -101,6 +90,21 @@ def plot_cls_paths(
     ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.12), ncols=len(step_names) + 1)
     ways = [f"{label}, {' to '.join(map(_vector, path))}" for label, path in zip(labels, paths, strict=True)]
     return describe(ax, f"The path of CLS, from its embedding on: {'; '.join(ways)}.")
+
+
+def plot_arrows(vectors: Mapping[str, ArrayLike], title: str = "", ax: Axes | None = None) -> Axes:
+    """Draw 2-dimensional vectors by name as arrows from the origin, in a plane with a `title`."""
+    points = np.array([np.asarray(vector, dtype=float) for vector in vectors.values()])
+    _check_two_dimensional(points)
+    ax = _plane(ax)
+    _frame(ax, np.concatenate([points, np.zeros((1, 2))]))
+    for name, point in zip(vectors, points, strict=True):
+        arrow = dict(arrowstyle="-|>", color=_token_style(name)[0], shrinkA=0, shrinkB=0)
+        ax.annotate("", point, (0, 0), arrowprops=arrow)
+    _label_at_right(ax, points, list(vectors))
+    ax.set(title=title)
+    listed = ", ".join(f"{name} {_vector(point)}" for name, point in zip(vectors, points, strict=True))
+    return describe(ax, f"Vectors of {title}: {listed}.")
 
 
 def plot_query_and_keys(
@@ -186,22 +190,23 @@ def plot_over_repeats(
     curves: Mapping[str, ArrayLike],
     ylabel: str = "logit",
     levels: Mapping[str, float] | None = None,
+    xlabel: str = "number of repeats N",
     ax: Axes | None = None,
 ) -> Axes:
     """Draw numbers that depend on how often a letter is repeated, on a log axis.
 
     `repeats` has shape (point,), and so has each curve; a curve's name, such as "a{N}b", is its label.
     `ylabel` says what the numbers are; of logits, the region of the answer yes is shaded. `levels` names heights to
-    mark, such as the value of each token.
+    mark, such as the value of each token; `xlabel` what is along the other axis.
     """
     if len(curves) > len(LINE_STYLES):
         raise ValueError(f"{len(curves)} curves: expected at most {len(LINE_STYLES)}, which can be told apart")
     ax = ax or plt.subplots(figsize=(7, 3.4))[1]
-    words = []
+    words, (counted, n) = [], xlabel.rsplit(" ", 1)
     for (name, curve), style in zip(curves.items(), LINE_STYLES, strict=False):
         ax.semilogx(repeats, curve, linestyle=style, color=INK, label=name)
-        words.append(f"{name} from {curve[0]:.2f} at N = {repeats[0]} to {curve[-1]:.2f} at N = {repeats[-1]}")
-    ax.set(xlabel="number of repeats N", ylabel=ylabel, xlim=(repeats[0], repeats[-1]))
+        words.append(f"{name} from {curve[0]:.2f} at {n} = {repeats[0]} to {curve[-1]:.2f} at {n} = {repeats[-1]}")
+    ax.set(xlabel=xlabel, ylabel=ylabel, xlim=(repeats[0], repeats[-1]))
     if ylabel == "logit":
         _shade_answers(ax)
     if levels:
@@ -212,54 +217,25 @@ def plot_over_repeats(
         _label_at_right(ax, heights, [f"value of {name} {level:.2f}" for name, level in levels.items()])
         words.append(", ".join(f"value of {name} {level:.2f}" for name, level in levels.items()))
     ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=len(curves))
-    return describe(ax, f"{ylabel.capitalize()} by number of repeats: {'; '.join(words)}.")
+    return describe(ax, f"{ylabel[0].upper()}{ylabel[1:]} by {counted}: {'; '.join(words)}.")
 
 
-def plot_tokens_in_space(
-    points: ArrayLike, names: Sequence[str], title: str = "", azimuth: float = -60, ax: Axes | None = None
-) -> Axes:
-    """Draw one 3-dimensional vector for each token, with a stem down to the floor, under a `title`.
+def plot_lengths(lengths: Mapping[str, Mapping[str, float]], ax: Axes | None = None) -> Axes:
+    """Draw one bar for each kind of model and each weight matrix: the mean length of its vectors.
 
-    `points` has shape (token, 3), `names` names the tokens; `azimuth` is the angle, in degrees, from which one looks.
-    """
-    points = np.asarray(points, dtype=float)
-    if points.shape[-1] != 3:
-        raise ValueError(f"vectors of {points.shape[-1]} numbers: only those of 3 can be drawn in space")
-    ax = ax or plt.subplots(figsize=(5.6, 5), subplot_kw=dict(projection="3d"))[1]
-    floor = points[:, 2].min() - 0.5
-    for (x, y, z), name in zip(points, names, strict=True):
-        color, marker = _token_style(name)
-        ax.plot([x, x], [y, y], [floor, z], color=FAINT, linewidth=1)
-        ax.plot([x], [y], [z], color=color, marker=marker)
-        ax.text(x, y, z, f"  {name}", color=color)
-    ax.set(xlabel="component 0", ylabel="component 1", zlabel="component 2", title=title)
-    ax.set_aspect("equal")
-    ax.view_init(elev=20, azim=azimuth)
-    ax.margins(0.1)
-    listed = ", ".join(
-        f"{name} ({', '.join(f'{x:.1f}' for x in point)})" for name, point in zip(names, points, strict=True)
-    )
-    return describe(ax, f"{title}. Tokens in space: {listed}.")
-
-
-def plot_magnitudes(magnitudes: Mapping[str, Mapping[str, float]], ax: Axes | None = None) -> Axes:
-    """Draw one bar for each kind of model and each weight matrix: the mean magnitude of its numbers.
-
-    `magnitudes` has, for each kind of model, a number for each matrix.
+    `lengths` has, for each kind of model, a number for each matrix.
     """
     ax = ax or plt.subplots(figsize=(7, 3.2))[1]
-    matrices = list(next(iter(magnitudes.values())))
-    height = 0.8 / len(magnitudes)
-    for i, (kind, numbers) in enumerate(magnitudes.items()):
-        rows = np.arange(len(matrices)) + (i - (len(magnitudes) - 1) / 2) * height
+    matrices = list(next(iter(lengths.values())))
+    height = 0.8 / len(lengths)
+    for i, (kind, numbers) in enumerate(lengths.items()):
+        rows = np.arange(len(matrices)) + (i - (len(lengths) - 1) / 2) * height
         ax.barh(rows, [numbers[matrix] for matrix in matrices], height, label=kind, **_bar_style(i))
-    ax.set(yticks=range(len(matrices)), yticklabels=matrices, xlabel="mean magnitude of a number")
+    ax.set(yticks=range(len(matrices)), yticklabels=matrices, xlabel="mean length of a vector")
     ax.invert_yaxis()
     ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
-    listed = "; ".join(
-        f"{kind}: {', '.join(f'{m} {x:.2f}' for m, x in row.items())}" for kind, row in magnitudes.items()
-    )
-    return describe(ax, f"Mean magnitude of the numbers of each matrix. {listed}.")
+    listed = "; ".join(f"{kind}: {', '.join(f'{m} {x:.2f}' for m, x in row.items())}" for kind, row in lengths.items())
+    return describe(ax, f"Mean length of the vectors of each matrix. {listed}.")
 
 
 def plot_horizons(horizons: Mapping[str, ArrayLike], perfect: Mapping[str, ArrayLike], ax: Axes | None = None) -> Axes:

@@ -9,14 +9,12 @@ from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure, SubFigure
 from torch import Tensor
-from torch.nn.functional import gelu
 
 from toy_transformer.data import from_counts
 from toy_transformer.evaluation import is_right
 from toy_transformer.model import Trace, Transformer
 from toy_transformer.pictures import maps, plots
 from toy_transformer.proofs.horizon import SEARCHED_LENGTH, horizon, shortest_wrong_string
-from toy_transformer.proofs.logit import logit_of
 from toy_transformer.studies.sweeps import SweepRow
 from toy_transformer.training import TrainedModel
 
@@ -46,37 +44,38 @@ def draw_embeddings(trained: TrainedModel, epoch: int | None = None) -> Axes:
     return plots.plot_tokens(all_epochs[: epoch + 1], vocabulary, room_for=all_epochs)
 
 
-def draw_embeddings_in_space(model: Transformer, azimuth: float = -60) -> Axes:
-    """Draw the embeddings of CLS and of the letters in their three principal components (Pearson 1901).
-
-    `azimuth` is the angle, in degrees, from which one looks. Four points span three dimensions at most, however many
-    numbers each of them has.
-    """
-    names = [name for name in model.tokenizer.vocabulary if name != "PAD"]
-    embeddings = model.embedding.weight.detach()[[model.tokenizer.vocabulary.index(name) for name in names]]
-    _, lengths, directions = torch.linalg.svd(embeddings - embeddings.mean(dim=0), full_matrices=False)
-    # A principal direction has no sign of its own: make its largest number positive.
-    directions = directions * directions.gather(1, directions.abs().argmax(dim=1, keepdim=True)).sign()
-    variances = lengths**2 / (lengths**2).sum()
-    title = f"explained variance {' + '.join(f'{v:.0%}' for v in variances[:3])} = {variances[:3].sum():.0%}"
-    return plots.plot_tokens_in_space(embeddings @ directions[:3].T, names, title, azimuth)
-
-
-def draw_magnitudes(models: Mapping[str, Sequence[Transformer]]) -> Axes:
-    """Draw the mean magnitude of the numbers of each weight matrix, for kinds of models; PAD's zeros are left out."""
-    magnitudes = {}
+def draw_lengths(models: Mapping[str, Sequence[Transformer]]) -> Axes:
+    """Draw the mean length of the vectors of each matrix, for kinds of models; PAD's is left out."""
+    lengths = {kind: {} for kind in models}
     for kind, group in models.items():
-        magnitudes[kind] = {}
         for name, _ in group[0].named_parameters():
-            numbers = torch.stack([model.get_parameter(name) for model in group])
             matrix = name.removesuffix(".weight").split(".")[-1]
-            magnitudes[kind][matrix] = numbers[numbers != 0].abs().mean().item()
-    return plots.plot_magnitudes(magnitudes)
+            weights = torch.stack([model.get_parameter(name) for model in group])
+            vectors = weights.norm(dim=1 if matrix in ("W_O", "W_out") else 2)
+            lengths[kind][matrix] = vectors[vectors > 0].mean().item()
+    return plots.plot_lengths(lengths)
 
 
 def draw_cls_paths(model: Transformer, strings: Sequence[str], ax: Axes | None = None) -> Axes:
-    """Draw the path of CLS for each string."""
-    return plots.plot_cls_paths(strings, model.trace(strings).cls_path, model.classifier.weight[0], ax=ax)
+    """Draw the path of CLS for each string; a wrong answer is named."""
+    paths, classifier = model.trace(strings).cls_path, model.classifier.weight[0]
+    return plots.plot_cls_paths(strings, paths, classifier, _wrong(model, strings), ax=ax)
+
+
+def draw_vectors(model: Transformer) -> Figure:
+    """Draw all vectors of a model with `hidden_size` 2 as arrows: of tokens, of each head, of what comes after."""
+    block, heads = model.self_attention_block, range(model.config.num_attention_heads)
+    planes = {"tokens": dict(zip(model.tokenizer.vocabulary, model.embedding.weight, strict=True))}
+    for head in heads:
+        rows = {name: getattr(block, name).weight[head] for name in ("W_Q", "W_K", "W_V")}
+        planes[f"head {head}"] = rows | {"W_O": block.W_O.weight[:, head]}
+    after = {f"W_in {unit}": row for unit, row in enumerate(block.W_in.weight)}
+    after |= {f"W_out {unit}": column for unit, column in enumerate(block.W_out.weight.T)}
+    planes["feed-forward and classifier"] = after | {"classifier": model.classifier.weight[0]}
+    axes = plt.subplots((len(planes) + 1) // 2, 2, figsize=(8, 3.2 * ((len(planes) + 1) // 2)))[1]
+    for ax, (title, vectors) in zip(axes.flat, planes.items(), strict=False):
+        plots.plot_arrows(vectors, title, ax)
+    return axes.flat[0].figure
 
 
 def draw_queries_and_keys(model: Transformer, string: str, axes: Sequence[Axes] | None = None) -> Figure | SubFigure:
@@ -142,8 +141,15 @@ def draw_triangle(model: Transformer, strings: Sequence[str] = (), length: float
 def draw_log_ratios(model: Transformer, strings: Sequence[str] = (), decades: int = 4, ax: Axes | None = None) -> Axes:
     """Draw the logits of strings with an a and a b, by ratios of letters over some decades, and strings among them.
 
-    Where the length matters as well, the logits are those of the shortest strings.
+    Where the length matters as well, the logits are those of the shortest strings. Raises `ValueError` for a string
+    without an a or a b, or beyond the decades.
     """
+    for string in strings:
+        a, b, c = model.tokenizer.counts(string)
+        if not (a and b):
+            raise ValueError(f"{string}: this map has only strings with an a and a b")
+        if max(a, b, c or 1) > 10**decades * min(a, b, c or max(a, b)):
+            raise ValueError(f"{string} lies beyond this map, which ends at {10**decades:,} of one letter for another")
     ratios, counts, without_c = maps.log_ratio_grid(decades)
     lengths, logits, logits_without_c = counts.sum(axis=-1), _logits_of(model, counts), _logits_of(model, without_c)
     marks, wrong = _shares(model, strings), _wrong(model, strings)
@@ -157,23 +163,6 @@ def draw_horizon(model: Transformer) -> Axes:
     right_up_to = f"right about every string up to {wrong.length - 1 if wrong else SEARCHED_LENGTH:,} letters"
     ax.set_title(right_up_to)
     return plots.describe(ax, f"The model is {right_up_to}. {ax.words}")
-
-
-def draw_value_plane(model: Transformer, strings: Sequence[str] = (), ax: Axes | None = None) -> Axes:
-    """Draw where the strings lie in the plane of both heads' values, and which answer each place gets."""
-    heads, size = model.config.num_attention_heads, model.config.attention_head_size
-    if (heads, size) != (2, 1):
-        raise ValueError(f"{heads} heads of size {size}: only two of size 1 make a plane")
-    densest_at_the_ends = np.sin(np.linspace(0, np.pi / 2, 2000)) ** 2
-    edges = {edge: _values_of(model, _edge(edge, densest_at_the_ends)) for edge in ("ab", "bc", "ac")}
-    points = np.concatenate(list(edges.values()))
-    low, high = points.min(axis=0), points.max(axis=0)
-    room = 0.15 * (high - low)
-    axes = np.linspace(low - room, high + room, 200).T
-    places = np.stack(np.meshgrid(*axes), axis=-1)
-    logits = logit_of(model).of_means(places, lambda z: gelu(torch.from_numpy(z)).numpy())
-    marks = {string: _values_of(model, np.array([shares]))[0] for string, shares in _shares(model, strings).items()}
-    return maps.plot_value_plane(tuple(axes), logits, edges, marks, _wrong(model, strings), ax)
 
 
 def draw_panels(models: Mapping[str, tuple[Transformer, Sequence[str]]], panels: Sequence[str]) -> Figure:
@@ -257,10 +246,6 @@ def _logits_of(model: Transformer, counts: np.ndarray) -> np.ndarray:
     logits, inside = np.full(counts.shape[:-1], np.nan), (counts >= 0).all(axis=-1)
     logits[inside] = _trace_counts(model, counts[inside]).output_logits.numpy()
     return logits
-
-
-def _values_of(model: Transformer, shares: np.ndarray) -> np.ndarray:
-    return _trace_counts(model, shares).means[:, :, 0, 0].numpy()
 
 
 def _strips(trace: Trace) -> Sequence[Axes]:

@@ -112,12 +112,12 @@ def enclose(logit: Logit, box: Box) -> arb:
 def _extreme_weights(scores: Sequence[arb], factors: Sequence[arb], counts: Sequence[tuple[int, int]]) -> list[tuple]:
     """Give the least and the greatest weight of each token, before division by their sum; once, where it is only one.
 
-    Scores count from the largest, for a common factor changes no share.
+    Scores count from the largest, for a common factor changes no share. So the greater factor makes the lesser weight.
     """
     largest, weights = max(scores, key=lambda score: score.mid()), []
     for score, (low, high) in zip(scores, counts, strict=True):
-        leads = [factor * (score - largest) for factor in factors]
-        extremes = low * leads[0].min(leads[1]).exp(), high * leads[0].max(leads[1]).exp()
+        least, greatest = ((factor * (score - largest)).exp() for factor in reversed(factors))
+        extremes = low * least, high * greatest
         weights.append(extremes[:1] if low == high and factors[0] == factors[1] else extremes)
     return weights
 

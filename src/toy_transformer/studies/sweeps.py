@@ -4,12 +4,14 @@ import math
 import pickle
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
+from dataclasses import dataclass
 from typing import NamedTuple
 
+from scipy.stats import binomtest
 from tqdm.auto import tqdm
 
 from toy_transformer import experiments
-from toy_transformer.experiments import Data, Initialization, Run, train_and_test
+from toy_transformer.experiments import Data, Experiment, Initialization, Run, train_and_test
 from toy_transformer.model import ModelConfig
 from toy_transformer.proofs.horizon import known_horizon
 from toy_transformer.studies.parallel import completed
@@ -34,6 +36,19 @@ class SweepRow(NamedTuple):
     @property
     def errors(self) -> int:
         return self.false_positives + self.false_negatives
+
+
+@dataclass(frozen=True)
+class Share:
+    """A count out of a total, and the ends of the interval in which the share of all such cases lies."""
+
+    count: int
+    total: int
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.count} of {self.total} ({self.low:.0%} to {self.high:.0%})"
 
 
 def run_all(executor: Executor | None = None) -> dict[str, list[Run]]:
@@ -79,33 +94,34 @@ def sweep(
     a tenth to a sixth of the time, that column is None. Raises `ValueError` for no seeds or a seed twice, and
     `RuntimeError`, which names the seeds, where their training fails.
     """
-    return sweep_each({"models": config}, seeds, executor, data, training_config, horizons)["models"]
+    experiment = Experiment(model=config, data=data, training=training_config)
+    return sweep_each({"models": experiment}, seeds, executor, horizons)["models"]
 
 
 def sweep_each(
-    configs: Mapping[str, ModelConfig],
+    by_name: Mapping[str, Experiment],
     seeds: Sequence[int],
     executor: Executor | None = None,
-    data: Data = Data(),
-    training_config: TrainingConfig = TrainingConfig(),
     horizons: bool = True,
 ) -> dict[str, list[SweepRow]]:
-    """Sweep several `configs` by name, as `sweep` does one, with the same seeds, executor, data and horizons or none.
+    """Sweep several experiments `by_name`, as `sweep` does one, each with these `seeds` in place of its own.
 
-    Models of one architecture are trained side by side.
+    Models of one architecture that learn the same in the same way are trained side by side.
     """
     if not seeds or len(set(seeds)) < len(seeds):
         raise ValueError(f"seeds={seeds!r}: expected at least one, and none twice")
-    groups = {}
-    for name, config in configs.items():
-        groups.setdefault(config.architecture, []).extend((name, seed) for seed in seeds)
+    groups: dict[tuple, list[tuple[str, int]]] = {}
+    for name, experiment in by_name.items():
+        together = experiment.data, experiment.training, experiment.model.architecture
+        groups.setdefault(together, []).extend((name, seed) for seed in seeds)
     chunks = {_describe(chunk): chunk for group in groups.values() for chunk in _chunks(group)}
-    tasks = {
-        label: (data, [(configs[name], seed) for name, seed in chunk], training_config, horizons)
-        for label, chunk in chunks.items()
-    }
-    rows = {name: {} for name in configs}
-    with tqdm(total=len(seeds) * len(configs), unit="seed") as progress:
+    tasks = {}
+    for label, chunk in chunks.items():
+        first = by_name[chunk[0][0]]
+        initializations = [(by_name[name].model, seed) for name, seed in chunk]
+        tasks[label] = first.data, initializations, first.training, horizons
+    rows = {name: {} for name in by_name}
+    with tqdm(total=len(seeds) * len(by_name), unit="seed") as progress:
         for label, done in completed(_sweep_rows, tasks, executor):
             for (name, seed), row in zip(chunks[label], done, strict=True):
                 rows[name][seed] = row
@@ -139,6 +155,11 @@ def outcomes(rows: Sequence[SweepRow]) -> dict[str, int]:
         "one letter only": one_letter_only,
         "other errors": len(rows) - no_errors - one_letter_only,
     }
+
+
+def share(count: int, total: int) -> Share:
+    """Say how large a share may be of which a sample of `total` has `count`, at 95 % confidence (Wilson 1927)."""
+    return Share(count, total, *binomtest(count, total).proportion_ci(method="wilson"))
 
 
 def _pickled_runs(data: Data, initializations: Sequence[Initialization]) -> bytes:

@@ -10,8 +10,27 @@ import { card, choice, linePath } from "./shared.js";
 const MAPS = /** @type {const} */ (["W_Q", "W_K", "W_V"]);
 const CALLED = { W_Q: "query", W_K: "keys", W_V: "values" };
 
-/** @type {(app: import("./shared.js").App) => import("./shared.js").Drawn} */
-export function embeddingsView(app) {
+/** @typedef {import("./shared.js").App} App */
+/** @typedef {import("./shared.js").Drawn} Drawn */
+
+/** @type {(app: App) => Drawn} */
+export const embeddingsView = (app) => (app.state.shows("arrows") ? withProjections(app) : tokensAlone(app));
+
+/** @type {(app: App) => Drawn} */
+function tokensAlone(app) {
+  const scale = app.state.scale("embeddings", [...VOCABULARY]);
+  return card("embeddings", "Embeddings: each token is a point", drawPlane(app, {
+    names: [...VOCABULARY],
+    scale,
+    title: "plane of the embeddings",
+    content: nothing,
+    labels: labelsOf(app, scale, [...VOCABULARY]),
+    lines: [],
+  }));
+}
+
+/** @type {(app: App) => Drawn} */
+function withProjections(app) {
   const { state } = app;
   const { weights } = state.kept;
   const { head, projection } = state.choices;
@@ -41,7 +60,7 @@ export function embeddingsView(app) {
 
 /** The axis along a row of a map, and each point's foot on it.
  * @type {(scale: import("../geometry.js").Scale, row: number[], axis: number[][] | null, points: number[][],
- *   kind: string) => import("./shared.js").Drawn} */
+ *   kind: string) => Drawn} */
 function drawProjection(scale, row, axis, points, kind) {
   if (!axis) return nothing;
   const along = row.map((x) => x / Math.hypot(...row));

@@ -19,7 +19,8 @@ export function pathView(app) {
   const { weights, strings } = state.kept;
   const { arrows } = state.choices;
   const matrix = ARROWS[/** @type {keyof typeof ARROWS} */ (arrows)];
-  const names = ["CLS", "classifier.0", ...Object.keys(state.vectors).filter((name) => name.startsWith(`${matrix}.`))];
+  const added = Object.keys(state.vectors).filter((name) => name.startsWith(`${matrix}.`));
+  const names = ["CLS", "classifier.0", ...(state.shows("arrows") ? added : [])];
   const scale = state.scale("path", names, traces.flatMap(({ path }) => path));
   const ends = traces.map(({ path, logit }, i) => {
     const [x, y] = scale.at(path[2]);
@@ -38,7 +39,9 @@ export function pathView(app) {
       labels: [...labelsOf(app, scale, names), ...ends],
       lines: [...steps, ...handles],
     })}
-    ${choice(app, "arrows of", CHOICES, arrows, "arrows", (option) => state.choose({ arrows: option }))}
+    ${state.shows("arrows")
+      ? choice(app, "arrows of", CHOICES, arrows, "arrows", (option) => state.choose({ arrows: option }))
+      : nothing}
     <p class="caption">Solid: + attention. Dashed: + feed-forward. Shaded: the answer is yes. A full point ends there, a
       hollow one does not.</p>`);
 }
