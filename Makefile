@@ -1,4 +1,4 @@
-# make lab        open the notebooks in JupyterLab
+# make lab        open the notebooks in JupyterLab; your own have a place in notebooks/mine
 # make test       run every test that a change needs, the notebooks included
 # make weekly     run the tests of rare things, which take long
 # make mutants    spoil the package in a thousand places, and count how often the tests notice
@@ -35,8 +35,8 @@ endif
 .PHONY: lab test weekly mutants bench notebooks figures bundle
 
 lab: $(VENV)/installed
-	$(BIN)/python -m jupyterlab --ip=127.0.0.1 --FileCheckpoints.checkpoint_dir=$(abspath $(VENV))/checkpoints \
-		--notebook-dir=notebooks $(AS_ROOT) $(WITHOUT_DISPLAY) $(LAB_FLAGS)
+	$(BIN)/python -m jupyterlab --ip=127.0.0.1 --LabApp.default_url=/lab/tree/01-high-level-walkthrough.ipynb \
+		--FileCheckpoints.checkpoint_dir=$(abspath $(VENV))/checkpoints --notebook-dir=notebooks $(AS_ROOT) $(WITHOUT_DISPLAY) $(LAB_FLAGS)
 
 test: $(VENV)/test-installed $(if $(filter notebooks%,$(TESTS)),,$(VENV)/browser-installed $(MODULES))
 	$(BIN)/ruff check --no-cache

@@ -3,10 +3,10 @@
 pytest_plugins = ["tidy", "nbval_cells"]
 
 LONGEST_FIRST = [
-    "04-improving-generalization.ipynb",
-    "08-pruning.ipynb",
+    "06-improving-generalization.ipynb",
+    "07-pruning.ipynb",
     "test_notebooks.py",
-    "06-how-long-until-it-fails.ipynb",
+    "04-how-long-until-it-fails.ipynb",
     "test_notebooks_in_jupyterlab.py",
     "test_explorer_in_jupyterlab.py",
     "test_explorer_page.py",

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -35,16 +36,39 @@ def lab(tmp_path):
                 process.wait(timeout=30)
 
 
-def test_make_lab_serves_the_notebooks(lab):
+FIRST = "01-high-level-walkthrough.ipynb"
+
+
+def test_make_lab_opens_the_first_notebook(lab):
     server, log = lab
     with urllib.request.urlopen(f"{server['url']}api/contents?token={server['token']}", timeout=30) as response:
         names = {entry["name"] for entry in json.load(response)["content"]}
     assert names >= {path.name for path in (ROOT / "notebooks").glob("*.ipynb")}
 
-    assert re.search(rf"http://127\.0\.0\.1:{server['port']}/lab\?token={server['token']}", log.read_text())
+    assert re.search(
+        rf"http://127\.0\.0\.1:{server['port']}/lab/tree/{FIRST}\?token={server['token']}", log.read_text()
+    )
     assert server["hostname"] == "127.0.0.1" and len(server["token"]) >= 40
     with pytest.raises(urllib.error.HTTPError, match="403"):
         urllib.request.urlopen(f"{server['url']}api/contents", timeout=30)
+
+
+def test_a_readers_own_notebooks_are_left_alone(tmp_path):
+    """By git, by ruff and by pytest."""
+    assert subprocess.run(["git", "check-ignore", "-q", "notebooks/mine/scratch.ipynb"], cwd=ROOT).returncode == 0
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    mine = tmp_path / "notebooks" / "mine"
+    mine.mkdir(parents=True)
+    code = {"cell_type": "code", "source": "import os, os", "outputs": [], "execution_count": None, "metadata": {}}
+    (mine / "scratch.ipynb").write_text(
+        json.dumps({"cells": [code], "metadata": {}, "nbformat": 4, "nbformat_minor": 4})
+    )
+    commands = {"ruff": ["check", "--no-cache"], "pytest": ["--collect-only", "-q", "-p", "no:hypothesispytest"]}
+    for module, arguments in commands.items():
+        run = subprocess.run([sys.executable, "-m", module, *arguments], cwd=tmp_path, capture_output=True, text=True)
+        assert "scratch" not in run.stdout and run.returncode == {"ruff": 0, "pytest": 5}[module], (
+            run.stdout + run.stderr
+        )
 
 
 def test_readme_names_every_notebook_and_source_file():

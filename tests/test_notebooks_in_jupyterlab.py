@@ -1,4 +1,4 @@
-"""Each notebook, opened and run to its end in a real JupyterLab: weekly, if it is long or has no explorer."""
+"""Each notebook, opened and run to its end in a real JupyterLab: weekly, if it is long."""
 
 import re
 import shutil
@@ -10,8 +10,7 @@ from playwright.sync_api import Page, expect
 
 ROOT = Path(__file__).parent.parent
 NOTEBOOKS = sorted(path.name for path in (ROOT / "notebooks").glob("*.ipynb"))
-QUICK_WITH_EXPLORERS = ("01", "02", "03", "07")
-WITH_EXPLORERS = (*QUICK_WITH_EXPLORERS, "06", "08")
+QUICK = ("01", "02", "03", "05")
 
 
 @pytest.fixture(scope="module")
@@ -33,10 +32,7 @@ def page(lab) -> Page:
 
 @pytest.mark.parametrize(
     "name",
-    [
-        pytest.param(name, marks=[pytest.mark.weekly] * (not name.startswith(QUICK_WITH_EXPLORERS)))
-        for name in NOTEBOOKS
-    ],
+    [pytest.param(name, marks=[pytest.mark.weekly] * (not name.startswith(QUICK))) for name in NOTEBOOKS],
 )
 def test_runs_to_its_end_without_an_error(lab, page, name):
     lab.open(name, page)
@@ -48,7 +44,7 @@ def test_runs_to_its_end_without_an_error(lab, page, name):
     assert page.locator('[data-mime-type="application/vnd.jupyter.error"]').count() == 0
     explorers = page.locator(".toy-explorer")
     asked_for = sum(source.count("explore(") for source in cells.locator(".jp-InputArea-editor").all_inner_texts())
-    assert explorers.count() == asked_for and (asked_for > 0) == name.startswith(WITH_EXPLORERS)
+    assert explorers.count() == asked_for > 0
     for explorer in explorers.all():
         expect(explorer.locator(".card").first).to_be_visible()
     assert page.errors == []

@@ -92,14 +92,17 @@ def plot_cls_paths(
     return describe(ax, f"The path of CLS, from its embedding on: {'; '.join(ways)}.")
 
 
-def plot_arrows(vectors: Mapping[str, ArrayLike], title: str = "", ax: Axes | None = None) -> Axes:
-    """Draw 2-dimensional vectors by name as arrows from the origin, in a plane with a `title`."""
+def plot_arrows(
+    vectors: Mapping[str, ArrayLike], title: str = "", ax: Axes | None = None, dashed: Container[str] = ()
+) -> Axes:
+    """Draw 2-dimensional vectors by name as arrows from the origin, in a plane with a `title`; some `dashed`."""
     points = np.array([np.asarray(vector, dtype=float) for vector in vectors.values()])
     _check_two_dimensional(points)
     ax = _plane(ax)
     _frame(ax, np.concatenate([points, np.zeros((1, 2))]))
     for name, point in zip(vectors, points, strict=True):
-        arrow = dict(arrowstyle="-|>", color=_token_style(name)[0], shrinkA=0, shrinkB=0)
+        style = dict(color=_token_style(name)[0], linestyle="--" if name in dashed else "-")
+        arrow = dict(arrowstyle="-|>", shrinkA=0, shrinkB=0, **style)
         ax.annotate("", point, (0, 0), arrowprops=arrow)
     _label_at_right(ax, points, list(vectors))
     ax.set(title=title)
@@ -125,7 +128,9 @@ def plot_query_and_keys(
     ax.plot([0, 0], [0, 0.28], color=color, linewidth=0.8, linestyle=":")
     ax.text(query / 2, 0.36, f"query of CLS {query:.2f}", color=color, ha="center", va="bottom", bbox=BEHIND_TEXT)
     _points_below(ax, keys, names, hollow={name for name, weight in zip(names, weights, strict=True) if weight == 0})
-    _weight_bars(ax.inset_axes([1.04, 0.0, 0.32, 1.0]), weights, names)
+    longest = max(map(len, map(_short, names)))
+    room = (0.65 * longest * plt.rcParams["font.size"] + 10) / _width_in_points(ax)
+    _weight_bars(ax.inset_axes([1 + room, 0.0, 0.32, 1.0]), weights, names)
     listed = ", ".join(
         f"{name} {key:.2f} (weight {_weight(w)})" for name, key, w in zip(names, keys, weights, strict=True)
     )
@@ -353,7 +358,10 @@ def _count_from_zero(ax: Axes, axis: Axis, lengths: Sequence[int]) -> None:
     powers = 10 ** np.arange(np.ceil(np.log10(max(*lengths, 10))) + 1)
     ticks = [0, *powers] if min(lengths) < 1 else [power for power in powers if 10 * power > min(lengths)]
     (ax.set_xscale if axis is ax.xaxis else ax.set_yscale)("log")
-    axis.set_ticks(_on_log_axis(ticks), [f"{tick:,.0f}" for tick in ticks])
+    labels = [f"{tick:,.0f}" for tick in ticks]
+    if axis is ax.xaxis and len(ticks) > 6:  # there is room for every other one
+        labels[-2:0:-2] = [""] * len(labels[-2:0:-2])
+    axis.set_ticks(_on_log_axis(ticks), labels)
     axis.set_ticks([], minor=True)
 
 
@@ -501,9 +509,12 @@ def _label_at_right(ax: Axes, points: np.ndarray, labels: Sequence[str]) -> None
 def _gap_for(ax: Axes, labels: Iterable[str]) -> float:
     """The distance, in units of the x-axis, at which none of the labels covers another."""
     longest = max(len(line) for label in labels for line in label.splitlines())
-    width = ax.bbox.width * 72 / ax.get_figure(root=True).dpi
     low, high = ax.get_xlim()
-    return (longest * 0.68 * plt.rcParams["font.size"] + 6) * (high - low) / width
+    return (longest * 0.68 * plt.rcParams["font.size"] + 6) * (high - low) / _width_in_points(ax)
+
+
+def _width_in_points(ax: Axes) -> float:
+    return ax.bbox.width * 72 / ax.get_figure(root=True).dpi
 
 
 def _spread(positions: ArrayLike, gap: float) -> np.ndarray:

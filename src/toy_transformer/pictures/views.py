@@ -20,6 +20,8 @@ from toy_transformer.training import TrainedModel
 
 MAX_STRINGS = 10
 MAX_POSITIONS = 12
+PANELS_BESIDE = 2
+"""More beside each other cannot be read at the width of a page."""
 
 
 def split_strings(text: str) -> list[str]:
@@ -160,21 +162,25 @@ def draw_horizon(model: Transformer) -> Axes:
     """Draw the map of `draw_log_ratios` with the shortest string that the model gets wrong, if it is not too long."""
     wrong = shortest_wrong_string(model)
     ax = draw_log_ratios(model, [wrong.string] if wrong else [], decades=5)
+    if wrong:
+        maps.add_length(ax, wrong.length)
     right_up_to = f"right about every string up to {wrong.length - 1 if wrong else SEARCHED_LENGTH:,} letters"
     ax.set_title(right_up_to)
     return plots.describe(ax, f"The model is {right_up_to}. {ax.words}")
 
 
 def draw_panels(models: Mapping[str, tuple[Transformer, Sequence[str]]], panels: Sequence[str]) -> Figure:
-    """Draw several pictures of each model with its strings, one row a model; `panels` are names in `PANELS`.
+    """Draw several pictures of each model with its strings, one model below another; `panels` are names in `PANELS`.
 
     pyplot does not know of the figure, so that it can be made inside a style's context: a backend that starts there
     would stop showing figures when the context ends.
     """
-    figure = Figure(figsize=(5.4 * len(panels), 4.6 * len(models)))
-    rows = figure.subfigures(len(models), len(panels), squeeze=False)
-    for (name, (model, strings)), row in zip(models.items(), rows, strict=True):
-        for panel, place in zip(panels, row, strict=True):
+    rows = -(-len(panels) // PANELS_BESIDE)
+    columns = min(len(panels), PANELS_BESIDE)
+    figure = Figure(figsize=(5.4 * columns, 4.6 * rows * len(models)))
+    places = figure.subfigures(rows * len(models), columns, squeeze=False).reshape(len(models), -1)
+    for (name, (model, strings)), row in zip(models.items(), places, strict=True):
+        for panel, place in zip(panels, row, strict=False):
             PANELS[panel](model, strings, place)
         if len(models) > 1:
             row[0].suptitle(name, x=0.02, ha="left", weight="bold")

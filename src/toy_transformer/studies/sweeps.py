@@ -5,6 +5,7 @@ import pickle
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
+from statistics import median
 from typing import NamedTuple
 
 from scipy.stats import binomtest
@@ -154,6 +155,20 @@ def outcomes(rows: Sequence[SweepRow]) -> dict[str, int]:
         "no errors": no_errors,
         "one letter only": one_letter_only,
         "other errors": len(rows) - no_errors - one_letter_only,
+    }
+
+
+def summary(rows: Sequence[SweepRow]) -> dict[str, Share | int | float]:
+    """Count the seeds of a sweep that are clean, miss letters, or look for one only; and give the median horizon.
+
+    A clean seed has no test errors. A horizon that is not known counts as 0.
+    """
+    counts = outcomes(rows)
+    return {
+        "clean": share(counts["no errors"], len(rows)),
+        "false negatives": sum(row.false_negatives > 0 for row in rows),
+        "one letter only": counts["one letter only"],
+        "median horizon": median(row.horizon or 0 for row in rows),
     }
 
 

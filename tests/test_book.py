@@ -1,0 +1,114 @@
+"""What the notebooks say in their prose and in the answers of their fold-outs, where no cell shows it."""
+
+import copy
+
+import pytest
+
+from toy_transformer import experiments
+from toy_transformer.editing.hand_written import scale_query
+from toy_transformer.model import Transformer
+from toy_transformer.proofs.all_lengths import NotCertified, certify_all_lengths
+from toy_transformer.proofs.horizon import horizon, shortest_wrong_string
+from toy_transformer.training import TrainingConfig
+from toy_transformer.weights import build, numbers_of
+
+WHOLE = {
+    "CLS": [-2, 1],
+    "a": [0, 0],
+    "b": [-5, 1],
+    "c": [-2, -3],
+    "W_Q": [[-1, 1], [-1, 0]],
+    "W_K": [[-3, 1], [4, 1]],
+    "W_V": [[-1, 1], [1, 1]],
+    "W_O": [[1, 1], [0, 0]],
+    "W_in": [[1, 0], [-1, 1]],
+    "W_out": [[1, -1], [0, -1]],
+    "classifier": [[3, 0]],
+}
+"""The model of whole numbers, as notebook 7 prints it."""
+
+
+@pytest.fixture
+def good(walkthrough) -> Transformer:
+    return walkthrough.model
+
+
+@pytest.fixture
+def bad(generalization_errors) -> Transformer:
+    return generalization_errors.model
+
+
+def edited(model: Transformer, name: str, change) -> Transformer:
+    numbers = copy.deepcopy(numbers_of(model))
+    numbers[name] = change(numbers[name])
+    return build(numbers)
+
+
+def answers(model: Transformer, *strings: str) -> list[bool]:
+    return (model.trace(strings).output_logits > 0).tolist()
+
+
+def test_notebook_1(good):
+    turned = edited(good, "classifier", lambda rows: [[-x for x in rows[0]]])
+    strings = ["aac", "baac", "c", "ab{1000}"]
+    assert answers(good, *strings) == [False, True, False, True]
+    assert answers(turned, *strings) == [True, False, True, False]
+    one = build(numbers_of(good) | {"b": numbers_of(good)["a"]})
+    assert one.trace(["ab"]).output_logits.item() == pytest.approx(one.trace(["b"]).output_logits.item(), abs=1e-4)
+
+
+def test_notebook_2(good):
+    without_head_1 = edited(good, "W_O", lambda rows: [[x, 0] for x, _ in rows])
+    assert answers(without_head_1, "aac", "baac", "b") == [False, False, False]
+    without_unit_1 = edited(good, "W_in", lambda rows: [rows[0], [0, 0]])
+    assert answers(without_unit_1, "aac", "baac", "b") == [False, True, False]
+    weights = good.trace(["ab{1000}", "ab{1000000}"]).attention_weights[:, 0, 0]
+    assert weights[0, 1] > 0.5 > weights[1, 1]
+
+
+def test_notebook_3(generalization_errors, good, bad):
+    counts = [bad.tokenizer.counts(string) for string in generalization_errors.wrong_strings]
+    assert all(a + b + c > 50 for a, b, c in counts)
+    assert all(b <= 2 and c >= 50 for a, b, c in counts if a == 0)
+    assert all(a <= 2 and b >= 50 for a, b, c in counts if a > 0)
+    assert sum(a == 2 for a, b, c in counts) < 0.2 * len(counts)
+    assert answers(scale_query(bad, 0, 2), "b{2}c{152}", "ab{100}c{55}", "ab") == [False, True, True]
+    plain, with_c = bad.trace(["ab{60}", "ab{60}c{60}"]).output_logits
+    assert 0 < plain < with_c and answers(bad, "ba{100}") == [True]
+    assert horizon(good) > 200
+
+
+def test_notebook_4(runs, good):
+    trained = [run.model for run in runs["all_initializations"]]
+    assert [horizon(scale_query(good, head, 2)) for head in (0, 1)] == [3012, 5644]
+    assert horizon(edited(good, "classifier", lambda rows: [[2 * x for x in rows[0]]])) == 2166
+    assert horizon(edited(good, "CLS", lambda row: [1.25 * x for x in row])) > 12_000
+    assert shortest_wrong_string(trained[7]).length == 93
+    without = experiments.run("all_initializations", training_config=TrainingConfig(weight_decay=0.0))
+    pairs = [(horizon(with_decay), horizon(run.model)) for with_decay, run in zip(trained, without, strict=True)]
+    assert all(after > before for before, after in pairs) and pairs[5][1] > 20 * pairs[5][0]
+    number_5 = runs["all_initializations"][5]
+    assert without[5].best_epoch == 5 and 8.5 < pairs[5][1] / horizon(number_5.model_at(5)) < 9.5
+    losses = number_5.validation_losses
+    assert 5.5 < losses[1] / losses[7] < 6.5 and 6.5 < horizon(number_5.model_at(2)) / pairs[5][0] < 7.5
+
+
+@pytest.mark.parametrize(("seed", "too_small", "enough"), [(2, 0.50, 0.51), (0, 2.7, 2.8)])
+def test_notebook_5(runs, seed, too_small, enough):
+    model = runs["all_initializations"][seed].model
+    with pytest.raises(NotCertified):
+        certify_all_lengths(model.with_length_scaling(too_small))
+    certify_all_lengths(model.with_length_scaling(enough))
+
+
+def test_notebook_5_on_the_map(good):
+    assert horizon(good.with_length_scaling(0.12)) == 2166 and horizon(good.with_length_scaling(0.14)) == 10**6
+
+
+def test_notebook_7():
+    half = WHOLE | {"W_Q": [[-1, 1], [-0.5, 0]]}
+    assert horizon(build(WHOLE)) == 10**6 and horizon(build(half)) == 167_493
+    strings = ["ab", "a{7}bc", "b", "ac{3}"]
+    free = WHOLE | {"PAD": [5, -7], "W_out": [[1, -1], [40, 30]]}
+    same = [build(numbers).trace(strings).output_logits for numbers in (WHOLE, free)]
+    assert same[0].tolist() == pytest.approx(same[1].tolist(), abs=1e-4)
