@@ -55,6 +55,10 @@ def _outputs(notebook) -> list:
     return [output for cell in _code(notebook) for output in cell.outputs]
 
 
+def _is_ignored(cell) -> bool:
+    return "nbval-ignore-output" in cell.metadata.get("tags", [])
+
+
 def test_notebooks_were_found():
     assert len(NOTEBOOKS) >= 3
 
@@ -81,7 +85,7 @@ def test_outputs_need_no_kernel(notebook):
 
 def test_only_chaotic_numbers_are_left_out_of_the_comparison(path, notebook):
     """Cells whose output nbval is told to ignore: those that sweep, and those that show what a sweep gave."""
-    ignored = [cell.source for cell in _code(notebook) if "nbval-ignore-output" in cell.metadata.get("tags", [])]
+    ignored = [cell.source for cell in _code(notebook) if _is_ignored(cell)]
     if not path.name.startswith(("06", "07", "08")):
         assert ignored == []
     assert all(re.search(r"sweep|rows|table\.loc|shares|prunings|curves", source) for source in ignored)
@@ -114,17 +118,17 @@ def test_as_short_as_can_be():
 
 def test_what_is_to_be_predicted_is_folded(notebook):
     """In JupyterLab and, by a tag, on pages; the outputs of other cells are not."""
-    question = ""
+    asked, question = [], ""
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
-            question = cell.source.rsplit("\n\n", 1)[-1]
+            question = cell.source
         elif cell.outputs:
             is_live = re.search(r"explore\(|SideBySide\(|LivePicture\(", cell.source)
             is_folded = cell.metadata.get("jupyter", {}).get("outputs_hidden", False)
             assert is_folded == ("hide-output" in cell.metadata.get("tags", []))
-            assert not is_folded or "**Predict" in question or question.endswith("?"), cell.source
-            assert is_folded or is_live or "**Predict" not in question, cell.source
-            question = ""
+            assert not is_folded or "**Predict" in "".join(asked) + question, cell.source
+            assert is_folded or is_live or not re.search(r"\*\*Predict[^.?]*[.?]$", question), cell.source
+            asked, question = [question] * bool(is_live), ""
 
 
 def _free_and_bound(code: types.CodeType) -> tuple[set[str], set[str]]:
@@ -225,29 +229,30 @@ SPOILS = {
 }
 
 
+RED = {"01": 13, "02": 3, "03": 3, "04": 4, "05": 2, "06": 10, "07": 4, "08": 4}
+"""The cells, of those that are compared, of which the last at the latest notices a weight that is off."""
+
+
 @pytest.mark.parametrize(
-    ("spoil", "num_cells"),
-    [("a weight off by 0.01", 5), pytest.param("a softmax scaled by 1.01", 16, marks=pytest.mark.weekly)],
+    ("spoil", "more"),
+    [("a weight off by 0.01", 0), pytest.param("a softmax scaled by 1.01", 11, marks=pytest.mark.weekly)],
 )
-def test_every_notebook_goes_red(project, spoil, num_cells):
-    """Within so many cells from its first model on; what is sound passes."""
+def test_every_notebook_goes_red(project, spoil, more):
     for path in NOTEBOOKS:
-        cells = _code(nbformat.read(path, as_version=4))
-        training = next(i for i, cell in enumerate(cells) if re.search(r"experiments\.run|sweep_each\(", cell.source))
-        _begin(project, path.name, training + num_cells, path.name)
+        _begin(project, path.name, RED[path.name[:2]] + more, path.name)
     _replace(project, *SPOILS[spoil])
     printed = _nbval(project)
     for path in NOTEBOOKS:
         assert f"PASSED notebooks/{path.name}::Cell 1\n" in printed
         assert f"FAILED notebooks/{path.name}::Cell " in printed
-    # A NameError follows where a cell did not come to its end.
     assert not re.search(r"\b(Import|ModuleNotFound|Attribute|FileNotFound|Type)Error\b", printed)
+    assert more or "NameError" not in printed  # farther on, one follows where a cell is left out
 
 
 def _begin(project: Path, name: str, num_cells: int, new_name: str = "begin.ipynb") -> Path:
-    """Put the first code cells of a notebook into the project."""
+    """Put the first code cells of a notebook that are compared into the project."""
     notebook = nbformat.read(ROOT / "notebooks" / name, as_version=4)
-    notebook.cells = _code(notebook)[:num_cells]
+    notebook.cells = [cell for cell in _code(notebook) if not _is_ignored(cell)][:num_cells]
     nbformat.write(notebook, path := project / "notebooks" / new_name)
     return path
 
@@ -260,7 +265,7 @@ FIRST_PICTURE = ("02-self-attention-block.ipynb", 11)
 
 
 def test_one_digit_and_one_colour_turn_one_cell_red(project):
-    path = _begin(project, NOTEBOOKS[0].name, 6)
+    path = _begin(project, NOTEBOOKS[0].name, 7)
     sound, spoilt = '[0, 2, 2, 4]"', '[0, 2, 2, 5]"'
     source = path.read_text()
     assert source.count(sound) == 1
@@ -268,8 +273,8 @@ def test_one_digit_and_one_colour_turn_one_cell_red(project):
     _begin(project, *FIRST_PICTURE, "picture.ipynb")
     _replace(project, "pictures/plots.py", '"a": ("#0072B2"', '"a": ("#0094B2"')
     printed = _nbval(project)
-    assert _failed(printed) == ["notebooks/begin.ipynb::Cell 4", "notebooks/picture.ipynb::Cell 15"]
-    assert printed.count("PASSED notebooks") == 5 + 14
+    assert _failed(printed) == ["notebooks/begin.ipynb::Cell 6", "notebooks/picture.ipynb::Cell 11"]
+    assert printed.count("PASSED notebooks") == 6 + 10
     assert "- [0, 2, 2, 5]" in printed and "+ [0, 2, 2, 4]" in printed
     committed, now = sorted(set(re.findall(r"^ *(/.*\.png)$", printed, re.MULTILINE)))
     assert difference_of_pictures(Path(committed).read_bytes(), Path(now).read_bytes()) in printed
