@@ -107,6 +107,8 @@ def sweep_each(
 ) -> dict[str, list[SweepRow]]:
     """Sweep several experiments `by_name`, as `sweep` does one, each with these `seeds` in place of its own.
 
+    An executor and `horizons` are as for `sweep`.
+
     Models of one architecture that learn the same in the same way are trained side by side.
     """
     if not seeds or len(set(seeds)) < len(seeds):
