@@ -13,9 +13,11 @@ from matplotlib.axes import Axes
 from matplotlib.text import Text
 
 import figures
+from toy_transformer.editing.hand_written import EXACT
 from toy_transformer.model import ModelConfig, Transformer
 from toy_transformer.pictures import LivePicture, Picture, plots, views
 from toy_transformer.task import Task
+from toy_transformer.weights import build
 
 SHARES = {
     "hidden_size 2": {"no errors": 0.1, "one letter only": 0.2, "other errors": 0.7},
@@ -276,6 +278,16 @@ def test_all_18_vectors_are_drawn(walkthrough):
 def test_a_string_that_has_no_place_on_the_map_is_refused(walkthrough, string, message):
     with pytest.raises(ValueError, match=message):
         views.draw_log_ratios(walkthrough.model, [string])
+
+
+@pytest.mark.parametrize(("start", "length"), [(0.5, 0), (-2.0, 1), (-1.3, None)])
+def test_a_horizon_without_a_place_on_the_map_is_drawn_all_the_same(start, length):
+    """A model that is wrong about a letter alone, one that is wrong about ab, and one with a wrong string."""
+    two_letters = EXACT | {"W_Q": [[-9, 0], [0, -9]], "W_K": [[1, 0], [0, 1]], "W_in": [[0, 0], [0, 0]]}
+    model = build(two_letters | {"CLS": [start / 2, start / 2], "classifier": [[1, 1]]})
+    title = views.draw_horizon(model).get_title(loc="left")
+    assert title.startswith("right about every string up to")
+    assert length is None or title.endswith(f" {length:,} letters")
 
 
 def test_a_wrong_answer_is_named(generalization_errors):

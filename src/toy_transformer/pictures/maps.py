@@ -136,12 +136,10 @@ def plot_log_ratios(
     return describe(ax, f"{words}: {_share_of_yes(logits)}. {_tell(drawn, wrong)}")
 
 
-def add_length(ax: Axes, length: int) -> None:
-    """Draw, into a picture by `plot_log_ratios`, the curve within which the strings of at most a `length` lie."""
-    ratios = np.geomspace(*ax.get_xlim(), 300)
-    b, c = np.meshgrid(ratios, ratios)
-    lengths = (1 + b + c) / np.minimum(1, np.minimum(b, c))
-    ax.contour(ratios, ratios, lengths, levels=[length], colors=[INK], linewidths=1.5, linestyles="dashdot")
+def add_length(ax: Axes, length: int, decades: int) -> None:
+    """Draw, into a picture of so many `decades`, the curve within which the strings of at most a `length` lie."""
+    ratios, counts, _ = log_ratio_grid(decades)
+    ax.contour(ratios, ratios, counts.sum(axis=-1), levels=[length], colors=[INK], linewidths=1.5, linestyles="dashdot")
 
 
 def _beside(shares: np.ndarray, letters: str) -> np.ndarray:

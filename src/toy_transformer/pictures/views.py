@@ -161,9 +161,10 @@ def draw_log_ratios(model: Transformer, strings: Sequence[str] = (), decades: in
 def draw_horizon(model: Transformer) -> Axes:
     """Draw the map of `draw_log_ratios` with the shortest string that the model gets wrong, if it is not too long."""
     wrong = shortest_wrong_string(model)
-    ax = draw_log_ratios(model, [wrong.string] if wrong else [], decades=5)
-    if wrong:
-        maps.add_length(ax, wrong.length)
+    marked = wrong if wrong and min(wrong.counts[:2]) and wrong.length <= 10**5 else None
+    ax = draw_log_ratios(model, [marked.string] if marked else [], decades=5)
+    if marked and marked.length > 3:
+        maps.add_length(ax, marked.length, decades=5)
     right_up_to = f"right about every string up to {wrong.length - 1 if wrong else SEARCHED_LENGTH:,} letters"
     ax.set_title(right_up_to)
     return plots.describe(ax, f"The model is {right_up_to}. {ax.words}")
