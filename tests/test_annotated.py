@@ -1,5 +1,6 @@
 """The Annotated Transformer's encoder layer against PyTorch's own, and against the toy's attention."""
 
+import copy
 import math
 
 import pytest
@@ -127,7 +128,7 @@ def _three_times(layer: EncoderLayer, x: torch.Tensor) -> torch.Tensor:
 
 def test_the_toys_attention(walkthrough):
     """Loaded with zero biases it gives the toy's numbers, for CLS and for all other tokens."""
-    model = walkthrough.model.double()
+    model = copy.deepcopy(walkthrough.model).double()
     trace = model.trace(["abcab", "aacbb"])
     ours = MultiHeadedAttention(h=2, d_model=2).double().eval()
     block = model.self_attention_block
