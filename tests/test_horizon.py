@@ -258,6 +258,19 @@ def test_a_search_that_is_stopped_at_once_knows_nothing():
     assert stopped.value.right_up_to == 0
 
 
+@pytest.mark.parametrize("max_boxes", [0, 1, 2])
+def test_a_search_that_is_stopped_answers_for_no_string_that_it_has_not_seen(max_boxes, monkeypatch):
+    """c and b come first, and the answer no is right; then comes a, about which it is wrong."""
+    monkeypatch.setattr("toy_transformer.proofs.horizon.BOXES_TOGETHER", 1)
+    config = ModelConfig(task=Task("abc", "a"))
+    zeros = {name: np.zeros_like(numbers).tolist() for name, numbers in numbers_of(Transformer(config)).items()}
+    always_no = build(zeros | {"CLS": [1, 0], "classifier": [[-1, 0]]}, config)
+    with pytest.raises(Unfinished) as stopped:
+        shortest_wrong_string(always_no, max_boxes=max_boxes)
+    assert stopped.value.right_up_to == 0
+    assert shortest_wrong_string(always_no).string == "a"
+
+
 def underflowing() -> Transformer:
     """Its unit gives what it sees to the logit, 1e180 times: some 1e-330 in each string with an a or a b.
 
