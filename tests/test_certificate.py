@@ -170,6 +170,13 @@ def test_as_many_boxes_as_are_allowed(model, certificate):
         check_certificate(certificate, model, max_boxes=number - 1)
 
 
+def test_a_box_for_each_string_and_none_beyond_is_accepted(model, certificate):
+    boxes = [[counts, counts] for counts in product(range(5), repeat=3) if 1 <= sum(counts) <= 4]
+    assert check_certificate(certificate | {"max_length": 4, "boxes": boxes}, model) == 4
+    with pytest.raises(CertificateError, match="no box holds the letter counts"):
+        check_certificate(certificate | {"max_length": 5, "boxes": boxes}, model)
+
+
 def test_a_longer_length_is_refused(model, certificate):
     with pytest.raises(CertificateError, match="no box holds"):
         check_certificate(dict(certificate, max_length=2167), model)
