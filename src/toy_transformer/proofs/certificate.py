@@ -139,7 +139,7 @@ enclose_gelu = np.frompyfunc(_gelu_over, 1, 1)
 def _uncovered(low: tuple, high: tuple, boxes: list[Box], max_length: int) -> tuple[int, ...] | None:
     """Give counts between `low` and `high`, of a string of at most `max_length` letters, that no box holds."""
     high = tuple(min(m, max_length - sum(low) + n) for n, m in zip(low, high, strict=True))
-    if sum(low) > max_length or sum(high) == 0:
+    if sum(high) == 0:
         return None
     touching = [box for box in boxes if all(a <= m and n <= b for a, b, n, m in zip(*box, low, high, strict=True))]
     for box in touching:
