@@ -97,8 +97,9 @@ def execute(page: Page, code: str) -> str:
 
 
 def in_step(page: Page) -> None:
-    """Wait until the kernel has what both explorers show: their numbers, epoch and κ."""
-    fields = "[float(x) for m in e.weights.values() for x in numpy.ravel(m)] + [e.epoch, e.length_scaling]"
+    """Wait until the kernel has what both explorers show: their numbers, epoch, if there are any, and κ."""
+    sliders = "[x for x in (e.epoch, e.length_scaling) if x is not None]"
+    fields = f"[float(x) for m in e.weights.values() for x in numpy.ravel(m)] + {sliders}"
     code = f"import json, numpy; print(json.dumps([{fields} for e in (explorer, other)]))"
     read = """roots => roots.map((root) => [
         ...[...root.querySelectorAll("input.number")].map((node) => Number(node.dataset.value)),
@@ -424,6 +425,33 @@ def test_a_control_of_ones_own_as_the_readme_shows(lab, walkthrough):
     expect(page.locator(".widget-readout").nth(1)).to_have_text("1.00")
     assert page.errors == []
     page.context.close()
+
+
+@pytest.mark.weekly
+def test_a_page_that_is_loaded_again_in_the_middle_of_a_drag(lab):
+    """Page and kernel come to agree on whole numbers, and the next key moves both."""
+    page = open_explorers(lab, "restarted.ipynb")
+    page.evaluate("() => jupyterapp.commands.execute('docmanager:save')")
+    page.wait_for_function("() => !jupyterapp.shell.currentWidget.context.model.dirty")
+    target = page.locator('.toy-explorer .path .handle[data-vector="W_O.0"]').first
+    target.scroll_into_view_if_needed()
+    x, y = middle(target)
+    page.mouse.move(x, y)
+    page.mouse.down()
+    page.mouse.move(x + 30, y + 10, steps=5)
+    page.reload()
+    page.mouse.up()
+    expect(page.locator(".toy-explorer .cards")).to_have_count(2, timeout=30_000)
+    in_step(page)
+    before = state(page)["weights"]
+    page.locator('.toy-explorer .handle[data-vector="a"]').first.focus()
+    page.keyboard.press("Shift+ArrowDown")
+    in_step(page)
+    weights = state(page)["weights"]
+    assert {name for name in weights if weights[name] != before[name]} == {"a"}
+    assert shortest_wrong_string(build(weights)).string in wait_for_horizon(page.locator(".toy-explorer").first)
+    assert page.errors == []
+    lab.close(page)
 
 
 def test_a_kernel_that_was_restarted_or_is_dead(lab):
