@@ -20,8 +20,8 @@ from toy_transformer.task import Task
 from toy_transformer.weights import build
 
 SHARES = {
-    "hidden_size 2": {"no errors": 0.1, "one letter only": 0.2, "other errors": 0.7},
-    "hidden_size 16, 16 heads": {"no errors": 0.92, "one letter only": 0.0, "other errors": 0.08},
+    "hidden_size 2": {"clean": 0.1, "one letter only": 0.2, "other errors": 0.7},
+    "hidden_size 16, 16 heads": {"clean": 0.92, "one letter only": 0.0, "other errors": 0.08},
 }
 HORIZONS = {"hidden_size 2": [0, 66, 66, 2166], "hidden_size 16, 16 heads": [226, 10**6, 392, 19487]}
 PERFECT = {"hidden_size 2": [False, False, True, True], "hidden_size 16, 16 heads": [True, True, True, False]}
@@ -302,7 +302,7 @@ def test_shares_and_their_intervals():
     assert [x for bar in bars for x in bar] == pytest.approx([x for bar in flat for x in bar])
     whiskers = [tuple(line.get_xdata()) for line in ax.lines]
     assert set(whiskers) == set(INTERVALS.values())
-    assert "no errors 92%" in ax.words and "between 85% and 96%" in ax.words
+    assert "clean 92%" in ax.words and "between 85% and 96%" in ax.words
 
 
 def test_pruning_has_a_column_for_each_order_and_a_line_for_each_model():

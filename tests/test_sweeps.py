@@ -161,7 +161,7 @@ def test_failing_work_names_its_seeds(request, with_pool):
 def test_outcomes_are_those_of_the_rows():
     errors = [(0, 0), (0, 0), (0, 1), (6, 0), (999, 5), (1443, 0), (1443, 3)]
     rows = [sweeps.SweepRow(seed, *both, 1, 5, 0.1, 9) for seed, both in enumerate(errors)]
-    assert sweeps.outcomes(rows) == {"no errors": 2, "one letter only": 2, "other errors": 3}
+    assert sweeps.outcomes(rows) == {"clean": 2, "one letter only": 2, "other errors": 3}
 
 
 @pytest.mark.parametrize("seeds", [[], [1, 2, 1]])

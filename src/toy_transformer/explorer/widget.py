@@ -78,9 +78,13 @@ class _WithStill(WithPicture):
 
     @property
     def picture(self) -> Picture:  # type: ignore[override]
-        first = next(iter(self.explorers.values()))
-        panels = [view for view in first.views if view in pictures_of.PANELS]
-        models = {name: (explorer.model, explorer.strings) for name, explorer in self.explorers.items()}
+        shown = next(iter(self.explorers.values())).views
+        left_out = "embeddings" if {"embeddings", "arrows"} <= set(shown) else "arrows"
+        panels = [view for view in shown if view in pictures_of.PANELS and view != left_out]
+        models = {}
+        for name, explorer in self.explorers.items():
+            title = [name] * (len(self.explorers) > 1) + explorer.sentences * ("verdict" in shown)
+            models["\n".join(title)] = explorer.model, explorer.strings
         with plt.style.context("toy_transformer.pictures.style"):
             figure = pictures_of.draw_panels(models, panels or ["map"])
         return Picture(figure, self.words)
@@ -139,11 +143,16 @@ class Explorer(_WithStill, anywidget.AnyWidget):
         return self._build(self.weights)
 
     @property
-    def verdict(self) -> str:
+    def sentences(self) -> list[str]:
         """What can be said of the strings and, where the horizon is shown, of how far the model stays right."""
         logits = self.model.trace(self.strings).output_logits.tolist()
         on_strings = [sentence(*pair, self.required) for pair in zip(self.strings, logits, strict=True)]
-        return " ".join([*on_strings, *([sentence_on_horizon(self.model)] if "horizon" in self.views else [])])
+        return [*on_strings, *([sentence_on_horizon(self.model)] if "horizon" in self.views else [])]
+
+    @property
+    def verdict(self) -> str:
+        """The sentences, one after the other."""
+        return " ".join(self.sentences)
 
     @property
     def code(self) -> str:

@@ -31,12 +31,17 @@ BEHIND_TEXT = dict(facecolor="white", edgecolor="none", pad=0.5)
 
 
 def plot_tokens(
-    vectors: ArrayLike, names: Sequence[str], room_for: ArrayLike | None = None, ax: Axes | None = None
+    vectors: ArrayLike,
+    names: Sequence[str],
+    room_for: ArrayLike | None = None,
+    arrows: Mapping[str, ArrayLike] | None = None,
+    ax: Axes | None = None,
 ) -> Axes:
     """Draw one 2-dimensional vector for each token, by its name in `names`, as a point in the plane.
 
     `vectors` has shape (token, 2), or (epoch, token, 2) to draw the way to the last epoch as well. The
-    axes leave room for `room_for`, of shape (..., 2), so that several pictures can have the same.
+    axes leave room for `room_for`, of shape (..., 2), so that several pictures can have the same. `arrows` has further
+    vectors by name.
     """
     paths = np.asarray(vectors, dtype=float)
     _check_two_dimensional(paths)
@@ -46,7 +51,12 @@ def plot_tokens(
         ax.plot(*path.T, color=color, alpha=0.6, linewidth=1, marker=".", markersize=3)
         ax.plot(*path[-1], color=color, marker=marker)
         _label_above_or_below(ax, path[-1], name, color)
-    _frame(ax, np.asarray(paths if room_for is None else room_for).reshape(-1, 2))
+    tips = np.array([np.asarray(arrow, dtype=float) for arrow in (arrows or {}).values()]).reshape(-1, 2)
+    _frame(ax, np.concatenate([np.asarray(paths if room_for is None else room_for).reshape(-1, 2), tips]))
+    for tip in tips:
+        ax.annotate("", tip, (0, 0), arrowprops=dict(arrowstyle="-|>", color=HEAD_COLORS[0], shrinkA=0, shrinkB=0))
+    if arrows:
+        _label_at_right(ax, tips, list(arrows))
     ax.set(xlabel="dimension 0", ylabel="dimension 1")
     ways = [" to ".join(_vector(point) for point in path[[0, -1][-len(path) :]]) for path in paths.swapaxes(0, 1)]
     listed = ", ".join(f"{name} {way}" for name, way in zip(names, ways, strict=True))
@@ -87,7 +97,7 @@ def plot_cls_paths(
         ax.plot([], [], linestyle=style, color=INK, label=f"+ {name}")
     ax.set(xlabel="dimension 0", ylabel="dimension 1")
     ax.plot([], [], color=FAINT, linewidth=2.5, label="classifier")
-    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.12), ncols=len(step_names) + 1)
+    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=len(step_names) + 1)
     ways = [f"{label}, {' to '.join(map(_vector, path))}" for label, path in zip(labels, paths, strict=True)]
     return describe(ax, f"The path of CLS, from its embedding on: {'; '.join(ways)}.")
 
@@ -164,15 +174,19 @@ def plot_values(
     strings: Sequence[str],
     means: ArrayLike,
     head: int,
+    threshold: float | None = None,
     ax: Axes | None = None,
 ) -> Axes:
     """Draw one head of size 1 on a number line: the tokens' values below, each string's result above.
 
-    `values` has shape (token,), `names` names the tokens; `means` has shape (string,).
+    `values` has shape (token,), `names` names the tokens; `means` has shape (string,). A `threshold` is marked.
     """
     ax = ax or plt.subplots(figsize=(7, 2.2))[1]
     color = HEAD_COLORS[head % len(HEAD_COLORS)]
     _number_line(ax, np.append(values, means), f"head {head}: values")
+    if threshold is not None:
+        ax.axvline(threshold, color=INK, linestyle="--", linewidth=1, zorder=0)
+        ax.text(threshold, -0.95, f" threshold {threshold:g} ", ha="right", va="bottom")
     _points_below(ax, values, names)
     labels = [f"{string} {value:.2f}" for string, value in zip(strings, means, strict=True)]
     places = _spread(means, _gap_for(ax, map(_short, labels)))
@@ -187,7 +201,8 @@ def plot_values(
             arrowprops=dict(arrowstyle="-|>", color=color, linewidth=1, shrinkA=0, shrinkB=0),
         )
     listed = ", ".join(f"{name} {value:.2f}" for name, value in zip(names, values, strict=True))
-    return describe(ax, f"Head {head}: values {listed}; results {', '.join(labels)}.")
+    marked = "" if threshold is None else f"; threshold {threshold:g}"
+    return describe(ax, f"Head {head}: values {listed}; results {', '.join(labels)}{marked}.")
 
 
 def plot_over_repeats(

@@ -105,13 +105,14 @@ def draw_scores(model: Transformer) -> Figure:
     return axes[0].figure
 
 
-def draw_values(model: Transformer, strings: Sequence[str]) -> Figure:
-    """Draw the value of each letter and the result for each string, one strip a head."""
+def draw_values(model: Transformer, strings: Sequence[str], thresholds: Mapping[int, float] | None = None) -> Figure:
+    """Draw the value of each letter and the result for each string, one strip a head, with `thresholds` of heads."""
     letters = model.tokenizer.letters
     values, trace = _letter_values(model), model.trace(strings)
     axes = _strips(trace)
     for head, ax in enumerate(axes):
-        plots.plot_values(values[head], letters, strings, trace.means[:, head, 0, 0], head, ax)
+        threshold = (thresholds or {}).get(head)
+        plots.plot_values(values[head], letters, strings, trace.means[:, head, 0, 0], head, threshold, ax)
     return axes[0].figure
 
 
@@ -171,7 +172,7 @@ def draw_horizon(model: Transformer) -> Axes:
 
 
 def draw_panels(models: Mapping[str, tuple[Transformer, Sequence[str]]], panels: Sequence[str]) -> Figure:
-    """Draw several pictures of each model with its strings, one model below another; `panels` are names in `PANELS`.
+    """Draw several pictures of each model with its strings, under a title; `panels` are names in `PANELS`.
 
     pyplot does not know of the figure, so that it can be made inside a style's context: a backend that starts there
     would stop showing figures when the context ends.
@@ -179,17 +180,23 @@ def draw_panels(models: Mapping[str, tuple[Transformer, Sequence[str]]], panels:
     rows = -(-len(panels) // PANELS_BESIDE)
     columns = min(len(panels), PANELS_BESIDE)
     figure = Figure(figsize=(5.4 * columns, 4.6 * rows * len(models)))
-    places = figure.subfigures(rows * len(models), columns, squeeze=False).reshape(len(models), -1)
-    for (name, (model, strings)), row in zip(models.items(), places, strict=True):
-        for panel, place in zip(panels, row, strict=False):
-            PANELS[panel](model, strings, place)
-        if len(models) > 1:
-            row[0].suptitle(name, x=0.02, ha="left", weight="bold")
+    places = figure.subfigures(len(models), 1, squeeze=False)[:, 0]
+    for (title, (model, strings)), place in zip(models.items(), places, strict=True):
+        for panel, cell in zip(panels, place.subfigures(rows, columns, squeeze=False).flat, strict=False):
+            PANELS[panel](model, strings, cell)
+        place.suptitle(title, x=0.02, ha="left", fontsize=10)
     return figure
 
 
 def _draw_embeddings_panel(model: Transformer, strings: Sequence[str], place: SubFigure) -> None:
     plots.plot_tokens(model.embedding.weight, model.tokenizer.vocabulary, ax=place.subplots())
+
+
+def _draw_arrows_panel(model: Transformer, strings: Sequence[str], place: SubFigure) -> None:
+    """The embeddings with the arrows that read them in head 0."""
+    block, tokens = model.self_attention_block, model.tokenizer.vocabulary
+    arrows = {f"{name}, head 0": getattr(block, name).weight[0] for name in ("W_Q", "W_K", "W_V")}
+    plots.plot_tokens(model.embedding.weight, tokens, arrows=arrows, ax=place.subplots())
 
 
 def _draw_heads_panel(model: Transformer, strings: Sequence[str], place: SubFigure) -> None:
@@ -202,6 +209,7 @@ def _draw_heads_panel(model: Transformer, strings: Sequence[str], place: SubFigu
 
 PANELS = {
     "embeddings": _draw_embeddings_panel,
+    "arrows": _draw_arrows_panel,
     "heads": _draw_heads_panel,
     "path": lambda model, strings, place: draw_cls_paths(model, strings, place.subplots()),
     "map": lambda model, strings, place: draw_triangle(model, strings, ax=place.subplots()),

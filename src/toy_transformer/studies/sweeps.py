@@ -151,26 +151,26 @@ def outcomes(rows: Sequence[SweepRow]) -> dict[str, int]:
     With 1,000 false positives or more, a seed is counted as one that looks for one letter only: it says yes to most
     of the 1,443 test strings that have just one certain letter of the two that are required.
     """
-    no_errors = sum(row.errors == 0 for row in rows)
+    clean = sum(row.errors == 0 for row in rows)
     one_letter_only = sum(row.false_positives >= 1000 for row in rows)
     return {
-        "no errors": no_errors,
+        "clean": clean,
         "one letter only": one_letter_only,
-        "other errors": len(rows) - no_errors - one_letter_only,
+        "other errors": len(rows) - clean - one_letter_only,
     }
 
 
-def summary(rows: Sequence[SweepRow]) -> dict[str, Share | int | float]:
+def summary(rows: Sequence[SweepRow]) -> dict[str, Share | int]:
     """Count the seeds of a sweep that are clean, miss letters, or look for one only; and give the median horizon.
 
     A clean seed has no test errors. A horizon that is not known counts as 0.
     """
     counts = outcomes(rows)
     return {
-        "clean": share(counts["no errors"], len(rows)),
+        "clean": share(counts["clean"], len(rows)),
         "false negatives": sum(row.false_negatives > 0 for row in rows),
         "one letter only": counts["one letter only"],
-        "median horizon": median(row.horizon or 0 for row in rows),
+        "median horizon": round(median(row.horizon or 0 for row in rows)),
     }
 
 
