@@ -8,6 +8,7 @@ exercise is handed in.
 import base64
 import copy
 import difflib
+import json
 import re
 import tempfile
 from collections import defaultdict
@@ -21,6 +22,8 @@ from nbval.plugin import IPyNbCell, IPyNbFile
 from PIL import Image, ImageChops, ImageFilter
 
 SOLUTION = re.compile(r"<summary>Solution</summary>\s*```python\n(.*?)```", re.DOTALL)
+
+STATE = "application/vnd.toy-transformer.explorer"
 
 BLUR = 4
 """Pixels around each pixel of which the mean is compared."""
@@ -66,7 +69,12 @@ def solved_exercises(notebook: nbformat.NotebookNode) -> Iterator[tuple[int, nbf
 
 class Cell(IPyNbCell):
     def compare_outputs(self, test, ref, skip_compare=None) -> bool:
-        return super().compare_outputs(test, ref, skip_compare) and self.compare_pictures(test, ref)
+        now, committed = _states(test), _states(ref)
+        if not super().compare_outputs(test, ref, skip_compare) or not self.compare_pictures(test, ref):
+            return False
+        if differs := difference_of_states(committed, now):
+            self.comparison_traceback = [f"{STATE}: {differs}"]
+        return not differs
 
     def compare_pictures(self, test, ref) -> bool:
         """Compare the PNGs of both; where they differ, write them down and say where."""
@@ -90,6 +98,25 @@ class Cell(IPyNbCell):
     def format_output_compare(self, key, left, right) -> None:
         lines = difflib.ndiff(str(left).splitlines(), str(right).splitlines())
         self.comparison_traceback += [f"{key}, committed (-) and now (+):", *(f"  {line.rstrip()}" for line in lines)]
+
+
+def _states(outputs: list) -> list[str]:
+    """Take the states of explorers out of outputs, for nbval would want the same last digits."""
+    return [output["data"].pop(STATE) for output in outputs if STATE in output.get("data", {})]
+
+
+def difference_of_states(old: list[str], new: list[str]) -> str | None:
+    """Say how two lists of states differ, where numbers may do so by 0.001; None if they do not."""
+    (frame, numbers), (other_frame, other_numbers) = map(_frame_and_numbers, (old, new))
+    if frame != other_frame:
+        return f"{frame} is committed, and now it is {other_frame}, where None stands for a number"
+    far = [pair for pair in zip(numbers, other_numbers, strict=True) if abs(pair[0] - pair[1]) > 1e-3]
+    return f"{far[0][0]} is committed, and now it is {far[0][1]}" if far else None
+
+
+def _frame_and_numbers(states: list[str]) -> tuple[list, list[float]]:
+    numbers: list[float] = []
+    return [json.loads(state, parse_float=lambda text: numbers.append(float(text))) for state in states], numbers
 
 
 def _pngs(outputs: list) -> list[bytes]:

@@ -182,6 +182,10 @@ def test_undo_redo_and_reset(page):
     page.get_by_label("undo").click()
     settle(page)
     assert changed(start, fields(page)) == pytest.approx({"a..0": 0.1})
+    page.keyboard.press("Control+y")
+    settle(page)
+    assert fields(page) == moved
+    page.get_by_label("undo").click()
     page.get_by_label("redo").click()
     settle(page)
     assert fields(page) == moved
@@ -215,6 +219,9 @@ def test_typing_a_number(page):
         assert reason in text_of(page, ".numbers .problem") and field.get_attribute("aria-invalid") == "true"
         assert fields(page)["W_V.1.0"] == -2.5
         assert field.input_value() == bad
+    field.press("Escape")
+    settle(page)
+    assert field.input_value() == "−2.5000" and page.locator(".numbers .problem").inner_text() == ""
     field.fill("1")
     field.press("Enter")
     settle(page)
@@ -292,7 +299,7 @@ def test_a_code_brings_the_state_back(page, open_page, seeds):
         field.fill(bad)
         field.press("Enter")
         settle(other)
-        assert reason in other.locator("details.code .problem").inner_text()
+        assert reason in other.locator("details.code + .problem").inner_text()
         assert fields(other) == start
     field.fill(f"  {code} ")
     field.press("Enter")
@@ -478,6 +485,31 @@ def test_the_committed_page_trains_offline(open_page):
         page.get_by_label("undo").click()
     settle(page)
     assert fields(page) == before
+
+
+def test_a_number_can_be_typed_while_it_trains(page):
+    page.get_by_label("a frame").fill("0")
+    page.get_by_label("train", exact=True).click()
+    field = page.get_by_label("W_V, head 1, dim 0")
+    field.focus()
+    before = field.input_value()
+    expect(page.locator(".training .caption").first).to_contain_text(re.compile("step [1-9][0-9]"))
+    assert field.input_value() == before
+    page.keyboard.press("Control+a")
+    page.keyboard.type("0.25", delay=50)
+    assert field.input_value() == "0.25"
+    page.get_by_label("pause training").click()
+
+
+def test_the_verdict_leaves_room_on_a_small_screen(open_page, seeds):
+    """With as many strings as fit, too; the sentence on the horizon stays in sight."""
+    page = open_page(explore(seeds, ["a", "b", "c", "aa", "ab", "ba", "abc{3000}", "ac", "ca", "cc"]), 320)
+    page.set_viewport_size(dict(width=320, height=568))
+    page.locator(".card.heads").scroll_into_view_if_needed()
+    settle(page)
+    verdict, horizon = (page.locator(name).bounding_box() for name in (".verdict", ".horizon"))
+    assert verdict["height"] < 0.4 * 568
+    assert verdict["y"] <= horizon["y"] and horizon["y"] + horizon["height"] <= verdict["y"] + verdict["height"] + 1
 
 
 def test_training_tells_the_epoch_now_and_then(film):

@@ -19,7 +19,7 @@ import nbformat
 import pytest
 from execute_notebooks import WIDGET_VIEW
 from matplotlib.axes import Axes
-from nbval_cells import difference_of_pictures, solved_exercises
+from nbval_cells import difference_of_pictures, difference_of_states, solved_exercises
 
 from toy_transformer.pictures import Picture, plots, views
 
@@ -282,6 +282,21 @@ def test_one_digit_and_one_colour_turn_one_cell_red(project):
     assert "- [0, 2, 2, 5]" in printed and "+ [0, 2, 2, 4]" in printed
     committed, now = sorted(set(re.findall(r"^ *(/.*cell 11.*\.png)$", printed, re.MULTILINE)))
     assert difference_of_pictures(Path(committed).read_bytes(), Path(now).read_bytes()) in printed
+
+
+@pytest.mark.parametrize(
+    ("change", "difference"),
+    [
+        (lambda state: state, None),
+        (lambda state: state.replace("0.5,", "0.5004,"), None),
+        (lambda state: state.replace("0.5,", "0.51,"), "0.5 is committed, and now it is 0.51"),
+        (lambda state: state.replace("aac", "aab"), "aab"),
+    ],
+)
+def test_states_of_explorers_are_compared_but_for_last_digits(change, difference):
+    state = '{"seed 5": {"weights": {"a": [0.5, 2.0]}, "strings": ["aac"]}}'
+    found = difference_of_states([state], [change(state)])
+    assert found is None if difference is None else difference in found
 
 
 def _swap_labels(monkeypatch):

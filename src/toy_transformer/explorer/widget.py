@@ -41,6 +41,10 @@ FROM_THE_PAGE = {"weights", "strings", "model_name", "epoch", "length_scaling", 
 BUNDLE = Path(__file__).parent / "bundle.js"
 """The modules of `js/` as one classic script, which names them `toyExplorer`."""
 
+STATE = "application/vnd.toy-transformer.explorer"
+"""The MIME type under which a saved notebook keeps the states of its explorers, as a line of JSON, for pages without
+Python."""
+
 LARGEST = 1000
 """The largest number that a weight can be set to."""
 
@@ -88,6 +92,11 @@ class _WithStill(WithPicture):
         with plt.style.context("toy_transformer.pictures.style"):
             figure = pictures_of.draw_panels(models, panels or ["map"])
         return Picture(figure, self.words)
+
+    def _repr_mimebundle_(self, **kwargs) -> tuple[dict, dict]:
+        data, metadata = super()._repr_mimebundle_(**kwargs)
+        states = {name: explorer.state_of_page for name, explorer in self.explorers.items()}
+        return data | {STATE: json.dumps(states)}, metadata
 
 
 class Explorer(_WithStill, anywidget.AnyWidget):
@@ -153,6 +162,11 @@ class Explorer(_WithStill, anywidget.AnyWidget):
     def verdict(self) -> str:
         """The sentences, one after the other."""
         return " ".join(self.sentences)
+
+    @property
+    def state_of_page(self) -> dict:
+        """All that a page needs to show the explorer, by name."""
+        return {name: getattr(self, name) for name in self.trait_names(page=True)}
 
     @property
     def code(self) -> str:
@@ -338,8 +352,7 @@ def _history(model: Transformer | TrainedModel) -> dict:
 
 
 def _page(explorer: Explorer) -> str:
-    state = {name: getattr(explorer, name) for name in explorer.trait_names(page=True)}
-    source = json.dumps(state).replace("<", r"\u003c")
+    source = json.dumps(explorer.state_of_page).replace("<", r"\u003c")
     template = (Path(__file__).parent / "explorer.html").read_text(encoding="utf-8")
     bundle = BUNDLE.read_text(encoding="utf-8")
     return template.replace("{{style}}", str(explorer._css)).replace("{{bundle}}", bundle).replace("{{state}}", source)

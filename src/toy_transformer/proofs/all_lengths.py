@@ -4,9 +4,8 @@ Let S be the letters that occur, n the length, and τ = κ ln n ≥ 1 the factor
 2022). In a head, let T be the letter of S with the largest score, D its lead over the next one, and R the largest
 distance of a value from T's. The other letters occur at most n − 1 times, and each of them weighs at most exp(−τ D)
 of what T weighs, so the head's value is at most R (n − 1) n^(−κ D) away from T's. With T's values the logit is
-F*(S); it changes by at most L for each unit of a value. Where κ D > 1 the bound on the logit's distance
-from F*(S), the sum of L R (n − 1) n^(−κ D), falls below |F*(S)| from some length on. Shorter strings have a
-certificate.
+F*(S); it changes by at most L for each unit of a value. Where κ D > 1 the bound on the logit's distance from F*(S),
+the sum of L R (n − 1) n^(−κ D), falls below the size of F*(S) from some length on. Shorter strings have a certificate.
 """
 
 from collections.abc import Sequence

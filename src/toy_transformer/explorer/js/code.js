@@ -57,7 +57,7 @@ export function decode(code, like) {
 function partsOf(code) {
   const parts = code.split(".");
   const expected = { [PREFIX]: 7, [PREFIX_BEFORE]: 6 }[parts[0]];
-  if (!expected) throw new Error(`a code begins with ${PREFIX}.`);
+  if (!expected) throw new Error(`a code begins with ${PREFIX}`);
   if (parts.length !== expected) {
     throw new Error(`a code has ${expected} parts with dots between them, this one has ${parts.length}`);
   }

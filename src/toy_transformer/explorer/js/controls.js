@@ -92,6 +92,14 @@ function drawHistory(app) {
   <details class="code" @toggle=${() => app.soon()}>
     <summary>this state as a code</summary>
     ${textField(app, "code", "copy it, or paste another ", code, (text) => app.state.setCode(text))}
-    ${problem(app, "code")}
-  </details>`;
+    ${app.state.model.get("address") ? drawLink(app, `${app.state.model.get("address")}#${code}`) : nothing}
+  </details>
+  ${problem(app, "code")}`;
 }
+
+/** A page has an address, to which the code of a state can be added. @type {(app: App, link: string) => Drawn} */
+const drawLink = (app, link) => {
+  const copy = () => app.say(navigator.clipboard.writeText(link), "The link is copied.");
+  const canCopy = navigator.clipboard !== undefined;
+  return html`<a href=${link}>a link to it</a> ${canCopy ? button("copy link", "copy the link", copy) : nothing}`;
+};

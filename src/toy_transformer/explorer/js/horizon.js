@@ -84,7 +84,7 @@ export class Search {
   /** What can be said of all strings, in one sentence. */
   get sentence() {
     const range = (/** @type {number} */ length) => `Right on every string up to ${letters(length)}`;
-    if (!this.bounds.canDecide) return "Not decided: its logits are too small to be told from 0.";
+    if (!this.bounds.canDecide) return "Not decided: rounding may be as large as its logits.";
     if (!this.isDone) return `${range(this.rightUpTo)}, as far as searched; the search goes on.`;
     if (this.wrong) {
       const { string, counts } = this.wrong;

@@ -80,10 +80,11 @@ export class App {
    * @type {(event: KeyboardEvent) => void} */
   key(event) {
     if (!event.ctrlKey && !event.metaKey) return event.stopPropagation();
-    if (event.key.toLowerCase() !== "z" || fieldOf(event).isTyping) return;
+    const key = event.key.toLowerCase();
+    if (!["z", "y"].includes(key) || fieldOf(event).isTyping) return;
     event.preventDefault();
     event.stopPropagation();
-    if (event.shiftKey) this.state.redo();
+    if (event.shiftKey || key === "y") this.state.redo();
     else this.state.undo();
   }
 
@@ -145,6 +146,15 @@ export class App {
     this.soon();
   }
 
+  /** Say what has been done once it is; where it cannot be, stay silent.
+   * @type {(done: Promise<void>, words: string) => void} */
+  say(done, words) {
+    done.then(() => {
+      this.spoken = words;
+      this.soon();
+    }, () => {});
+  }
+
   /** Read the verdict to a screen reader once all rests; while it trains, the epoch, now and then. */
   speakSoon() {
     const { trainer, isTraining } = this.state;
@@ -162,11 +172,15 @@ export class App {
   }
 }
 
-/** @type {(of: { model: import("./state.js").WidgetModel, el: HTMLElement }) => () => void} */
-export function render({ model, el }) {
+/**
+ * Show an explorer in an element; a page may ask for the state of a code.
+ * @type {(of: { model: import("./state.js").WidgetModel, el: HTMLElement, code?: string }) => () => void}
+ */
+export function render({ model, el, code }) {
   const root = document.createElement("div");
   root.className = "toy-explorer";
   el.append(root);
   const app = new App(model, root);
+  if (code) app.state.setCode(code);
   return () => app.close();
 }

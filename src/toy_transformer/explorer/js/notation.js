@@ -48,7 +48,7 @@ export function readNumber(text) {
     throw new Error(`“${brief(String(text))}” is not a number`);
   }
   const number = Math.fround(Number(plain));
-  if (Math.abs(number) > LARGEST) throw new Error(`${number} is too large: at most ${LARGEST} here`);
+  if (Math.abs(number) > LARGEST) throw new Error(`“${brief(plain)}” is too large: at most ${LARGEST} here`);
   return number;
 }
 
@@ -59,9 +59,10 @@ export function readRequired(text) {
   return text;
 }
 
-/** A number with a fixed number of digits and a proper minus. @type {(number: number, digits?: number) => string} */
+/** A number with a fixed number of digits, or with a power of ten, and a proper minus.
+ * @type {(number: number, digits?: number) => string} */
 export function show(number, digits = 2) {
-  const text = number.toFixed(digits);
+  const text = Math.abs(number) < 1e6 ? number.toFixed(digits) : number.toExponential(1).replace("+", "");
   return (Number(text) === 0 ? text.replace("-", "") : text).replace("-", "−");
 }
 /** @type {(point: number[]) => string} */

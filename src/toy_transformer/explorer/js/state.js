@@ -307,6 +307,15 @@ export class State {
     }
   }
 
+  /** What was typed into a field, and refused or not yet taken, is forgotten. @type {(where: string) => void} */
+  forget(where) {
+    const { [where]: _, ...problems } = this.problems;
+    this.problems = problems;
+    if (where === "strings" && this.beforeTyping) this.kept = { ...this.kept, strings: this.beforeTyping };
+    this.beforeTyping = null;
+    this.changed();
+  }
+
   /** A letter that a string must contain, or must not any more; one is left at least.
    * @type {(letter: string, isRequired: boolean) => void} */
   require(letter, isRequired) {

@@ -14,6 +14,8 @@ import { card, drawLabelsAt, linePath, slider, textAt } from "./shared.js";
 /** @typedef {import("./shared.js").Drawn} Drawn */
 /** @typedef {{ string: string, counts: number[], wrong: boolean, place: number[] }} Mark */
 
+const CROSS = "M-5,-5 L5,5 M-5,5 L5,-5";
+
 /** @type {(app: App) => Drawn} */
 export function mapView(app) {
   const { mapLength } = app.state.choices;
@@ -75,7 +77,7 @@ function drawMark({ state }, { string, wrong, place }) {
   return svg`
     <g class="mark ${wrong ? "wrong" : ""} ${state.isLit(tags)}" data-tags=${tags} data-mark=${string}
       transform="translate(${place.join()})">
-      ${wrong ? svg`<path d="M-5,-5 L5,5 M-5,5 L5,-5"></path>` : svg`<circle r="5"></circle>`}
+      ${wrong ? svg`<path d=${CROSS} class="around"></path><path d=${CROSS}></path>` : svg`<circle r="5"></circle>`}
     </g>`;
 }
 

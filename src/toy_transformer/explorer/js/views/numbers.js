@@ -3,7 +3,7 @@ import { html, nothing } from "lit-html";
 import { VOCABULARY, numberAt, replaceNumbers } from "../model.js";
 import { readNumber, show } from "../notation.js";
 import { ownerOf } from "../vectors.js";
-import { card, fieldOf, fieldText, isInvalid, leave, problem, takeTyped } from "./shared.js";
+import { card, fieldOf, fieldText, giveUp, isInvalid, leave, problem, takeTyped } from "./shared.js";
 
 /** @typedef {import("./shared.js").App} App */
 /** @typedef {import("./shared.js").Drawn} Drawn */
@@ -76,10 +76,13 @@ function numberField(app, address, label) {
     <input type="text" inputmode="decimal" autocomplete="off" size="7"
       class="number ${state.isLit(tags)}" data-tags=${tags}
       data-address=${address.join(".")} data-value=${number} aria-label=${label} aria-invalid=${isInvalid(app, where)}
-      .value=${fieldText(show(number, 4), where in state.problems)}
+      .value=${fieldText(show(number, 4), where in state.problems, state.isTraining)}
       @input=${(/** @type {Event} */ event) => (fieldOf(event).isTyping = true)}
       @change=${(/** @type {Event} */ event) => takeTyped(event, take)}
       @blur=${(/** @type {Event} */ event) => leave(app, event, where)}
-      @keydown=${(/** @type {KeyboardEvent} */ event) => hand.step(event, address)}
+      @keydown=${(/** @type {KeyboardEvent} */ event) => {
+        giveUp(app, event, where);
+        hand.step(event, address);
+      }}
       @pointerdown=${(/** @type {PointerEvent} */ event) => hand.scrub(event, address)}>`;
 }

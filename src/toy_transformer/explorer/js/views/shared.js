@@ -19,14 +19,16 @@ export function problem({ state: { problems } }, where) {
   return html`<p class="problem" role="alert">${name ? problems[name] : ""}</p>`;
 }
 
-/** The text of a field, which stays as it is while a person is typing, and as long as it is refused. */
+/** The text of a field, which stays as it is while a person is typing, as long as it is refused, and, where it `rests`,
+ * as long as it has the focus. */
 class FieldText extends Directive {
-  render(/** @type {string} */ text, isRefused = false) {
-    return isRefused ? noChange : text;
+  render(/** @type {string} */ text, isRefused = false, rests = false) {
+    return isRefused || rests ? noChange : text;
   }
 
-  /** @type {(part: any, values: [string, boolean?]) => any} */
-  update({ element }, [text, isRefused = false]) {
+  /** @type {(part: any, values: [string, boolean?, boolean?]) => any} */
+  update({ element }, [text, isRefused = false, rests = false]) {
+    if (rests && element.matches(":focus")) return noChange;
     if (element.wasRefused && !isRefused && !element.matches(":focus")) element.isTyping = false;
     element.wasRefused = isRefused;
     if (!element.isTyping && element.value !== text) element.value = text;
@@ -54,6 +56,14 @@ export function leave(app, event, where) {
   app.soon();
 }
 
+/** Escape brings back what was there before one began to type.
+ * @type {(app: App, event: KeyboardEvent, where: string) => void} */
+export function giveUp(app, event, where) {
+  if (event.key !== "Escape") return;
+  fieldOf(event).isTyping = false;
+  app.state.forget(where);
+}
+
 /** @type {(app: App, where: string) => "true" | typeof nothing} */
 export const isInvalid = (app, where) => (app.state.problems[where] ? "true" : nothing);
 
@@ -71,6 +81,7 @@ export const textField = (app, name, label, text, take, attempt) => html`
       }}
       @focus=${(/** @type {Event} */ event) => name === "code" && fieldOf(event).select()}
       @blur=${(/** @type {Event} */ event) => leave(app, event, name)}
+      @keydown=${(/** @type {KeyboardEvent} */ event) => giveUp(app, event, name)}
       @change=${(/** @type {Event} */ event) => takeTyped(event, take)}>
   </label>`;
 
