@@ -4,6 +4,7 @@
 # make mutants    spoil the package in a thousand places, and count how often the tests notice
 # make bench      print how long things take, part by part
 # make notebooks  run the notebooks again and save what they show; make figures does that for figures/
+# make site       write the book as pages, which need no Python, to site/
 # make bundle     put the explorer's modules into one file again
 #
 # make lab LAB_FLAGS=--port=8890 hands flags to JupyterLab; make test TESTS=tests/test_task.py runs a part, TESTS=notebooks
@@ -32,7 +33,7 @@ ifeq ($(shell uname)$(DISPLAY)$(WAYLAND_DISPLAY),Linux)
 WITHOUT_DISPLAY := --no-browser
 endif
 
-.PHONY: lab test weekly mutants bench notebooks figures bundle
+.PHONY: lab test weekly mutants bench notebooks figures site bundle
 
 lab: $(VENV)/installed
 	$(BIN)/python -m jupyterlab --ip=127.0.0.1 --LabApp.default_url=/lab/tree/01-high-level-walkthrough.ipynb \
@@ -63,6 +64,9 @@ figures: $(VENV)/browser-installed
 	MPLBACKEND=agg $(BIN)/python tests/figures.py figures
 	$(BIN)/python tests/photograph.py
 
+site: $(VENV)/site-installed
+	$(BIN)/python src/site/build.py site
+
 bundle: $(MODULES)
 	$(NPM) run build
 
@@ -72,7 +76,11 @@ $(VENV)/installed: requirements.txt pyproject.toml
 	touch $@
 
 $(VENV)/test-installed: $(VENV)/installed
-	$(BIN)/python -m pip install --requirement requirements.txt --editable '.[test]'
+	$(BIN)/python -m pip install --requirement requirements.txt --editable '.[test,site]'
+	touch $@
+
+$(VENV)/site-installed: $(VENV)/installed
+	$(BIN)/python -m pip install --requirement requirements.txt --editable '.[site]'
 	touch $@
 
 $(VENV)/browser-installed: $(VENV)/test-installed
