@@ -77,7 +77,7 @@ def _page_output(output: nbformat.NotebookNode, sources: Path, name: str) -> nbf
         data["text/html"] = data["text/html"].replace("<th></th>", "<td></td>")  # a heading of nothing
     if "image/png" not in data:
         return output
-    png, (seen,) = base64.b64decode(data["image/png"]), [output.metadata["image/png"]]
+    png, seen = base64.b64decode(data["image/png"]), output.metadata["image/png"]
     (sources / "_static" / f"{name}.png").write_bytes(png)
     width, height = (int.from_bytes(png[start : start + 4]) for start in (16, 20))  # from a PNG's header
     size = f'width="{seen["width"]}" height="{round(seen["width"] * height / width)}"'
