@@ -1,6 +1,8 @@
 """The book as pages: built from the committed notebooks, opened from a disk and over a server, without a network."""
 
+import json
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -18,15 +20,15 @@ from playwright.sync_api import Browser, Page, expect
 from test_explorer_page import settle
 
 from toy_transformer.explorer import explore
+from toy_transformer.explorer.verdict import sentence_on_horizon
 from toy_transformer.explorer.widget import STATE
-from toy_transformer.model import Transformer
-from toy_transformer.proofs.horizon import shortest_wrong_string
-from toy_transformer.weights import build, numbers_of
+from toy_transformer.model import ModelConfig, Transformer
 
 ROOT = Path(__file__).parent.parent
 BUILD = ROOT / "src" / "site" / "build.py"
 NOTEBOOKS = sorted(path.stem for path in (ROOT / "notebooks").glob("*.ipynb"))
 QUICK = ["02-self-attention-block", "index", "glossary"]
+PLACES = re.compile(r'<div class="live"><script type="application/json">(.*?)</script>', re.DOTALL)
 OTHERS = ["index", "playground", "glossary", "run", "api"]
 
 
@@ -58,6 +60,29 @@ def wake_all(page: Page) -> None:
         expect(place.locator(".toy-explorer .cards").first).to_be_attached()
 
 
+def moves_as_python_says(page: Page, file: Path) -> None:
+    """Nudge a vector of every explorer that has one, and ask Python what the page's numbers come to."""
+    states = [state for places in PLACES.findall(file.read_text()) for state in json.loads(places).values()]
+    for state, shown in zip(states, page.locator(".toy-explorer").all(), strict=True):
+        if not state["editable"] or not {"embeddings", "path"} & set(state["views"]):
+            continue
+        shown.locator("details.code summary").click()
+        code = shown.locator("details.code input")
+        before = code.input_value()
+        shown.locator(".handle").first.focus()
+        for _ in range(3):
+            page.keyboard.press("Shift+ArrowDown")
+        settle(page)
+        assert code.input_value() != before
+        explorer = explore(Transformer(ModelConfig(attend_cls=state["attend_cls"])), state["strings"])
+        explorer.from_code(code.input_value())
+        logits = [float(node.get_attribute("data-value")) for node in shown.locator(".sentences li").all()]
+        python = explorer.model.trace(explorer.strings).output_logits.tolist()
+        assert logits == (pytest.approx(python, abs=1e-4) if "verdict" in state["views"] else [])
+        if "horizon" in state["views"]:
+            expect(shown.locator(".horizon")).to_have_text(sentence_on_horizon(explorer.model))
+
+
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[pytest.mark.weekly] * (name not in QUICK)) for name in (*NOTEBOOKS, *OTHERS)]
 )
@@ -65,8 +90,9 @@ def test_a_page_is_alive_accessible_and_fits(site, browser, name):
     """Light and dark, wide and narrow. Axe would load the style sheets once more, which a page from a disk may not."""
     with opened(browser, f"file://{site}/{name}.html", offline=True) as page:
         wake_all(page)
+        moves_as_python_says(page, site / f"{name}.html")
         for scheme in ("light", "dark"):
-            page.emulate_media(color_scheme=scheme)
+            page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
             settle(page)
             assert page.evaluate("document.documentElement.dataset.theme") == scheme
             found = Axe().run(page, options={"preload": False}).response["violations"]
@@ -75,6 +101,21 @@ def test_a_page_is_alive_accessible_and_fits(site, browser, name):
             page.set_viewport_size(dict(width=width, height=800))
             settle(page)
             assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_an_output_that_no_renderer_shows_ends_the_build(tmp_path):
+    (sources := tmp_path / "sources").mkdir()
+    shutil.copy(BUILD.with_name("conf.py"), sources)
+    cell = nbformat.v4.new_code_cell("show()", execution_count=1)
+    cell.outputs = [nbformat.v4.new_output("display_data", {"application/x-unknown": "lost"})]
+    nbformat.write(
+        nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell("# A page"), cell]), sources / "index.ipynb"
+    )
+    call = "import build, pathlib, sys; sys.exit(build.write_pages(*map(pathlib.Path, sys.argv[1:])))"
+    done = subprocess.run(
+        [sys.executable, "-c", call, sources, tmp_path / "site"], cwd=BUILD.parent, capture_output=True, text=True
+    )
+    assert done.returncode == 1 and "application/x-unknown" in done.stderr, done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("name", NOTEBOOKS)
@@ -100,20 +141,60 @@ def test_without_javascript_a_page_reads_completely(site, browser):
         assert "The length up to which a model is right about" in page.inner_text("main")
 
 
-def test_a_drag_changes_the_verdict_as_python_says(site, browser):
+def test_from_the_address_bar_to_a_moved_vector_by_keyboard(site, browser):
     with opened(browser, f"file://{site}/index.html") as page:
+        page.locator(".toy-explorer .cards").wait_for()
+        verdict = page.locator(".verdict").inner_text()
+        page.keyboard.press("Tab")
+        expect(page.locator(":focus")).to_have_text("Skip to main content")
+        page.keyboard.press("Enter")
+        for _ in range(30):
+            page.keyboard.press("Tab")
+            if page.evaluate("document.activeElement.matches('.handle')"):
+                break
+        page.keyboard.press("Shift+ArrowDown")
+        expect(page.locator(".verdict")).not_to_have_text(verdict)
+
+
+SHIFTS = """() => new Promise((done) => {
+    new PerformanceObserver((list) => done(list.getEntries().reduce((sum, { value }) => sum + value, 0)))
+        .observe({ type: "layout-shift", buffered: true });
+    setTimeout(done, 200, 0);
+})"""
+
+
+@pytest.mark.parametrize("width", [1300, 390])
+@pytest.mark.parametrize("name", ["index", NOTEBOOKS[1]])
+def test_nothing_shifts_as_a_page_loads(site, browser, name, width):
+    """A share of the screen that moves under the eyes, as Layout Instability (W3C) counts it; good is below 0.1."""
+    with opened(browser, f"file://{site}/{name}.html", viewport=dict(width=width, height=844)) as page:
         wake_all(page)
-        page.locator('.handle[data-vector="a"]').first.focus()
-        for _ in range(4):
-            page.keyboard.press("Shift+ArrowDown")
+        assert page.evaluate(SHIFTS) < 0.02
+
+
+def test_twenty_explorers_do_not_slow_each_other(site, browser, tmp_path):
+    """One trains; the others change nothing of their part of the page, and nor does it once it is out of sight."""
+    shutil.copytree(site, copy := tmp_path / "site")
+    text = (copy / "playground.html").read_text()
+    place = re.search(r'<div class="live">.*?</div>', text, re.DOTALL)[0]
+    (copy / "playground.html").write_text(text.replace(place, 20 * f'<div style="height: 3000px">{place}</div>'))
+    with opened(browser, f"file://{copy}/playground.html") as page:
+        expect(page.locator(".toy-explorer .cards")).to_have_count(20)
+        page.get_by_role("button", name="train", exact=True).first.click()
+        changes = """() => new Promise((done) => {
+            const of = [...document.querySelectorAll(".toy-explorer")], counts = of.map(() => 0);
+            of.forEach((node, i) => new MutationObserver((changes) => { counts[i] += changes.length; })
+                .observe(node, { subtree: true, childList: true, attributes: true, characterData: true }));
+            setTimeout(done, 500, counts);
+        })"""
+        first, *others = page.evaluate(changes)
+        assert first > 0 and others == [0] * 19
+        page.evaluate("scrollTo(0, 9000)")
         settle(page)
-        read = "nodes => nodes.map(({ dataset }) => [dataset.address, dataset.value])"
-        numbers, verdict = page.locator("input.number").evaluate_all(read), page.locator(".horizon").inner_text()
-    weights = numbers_of(Transformer())
-    for address, value in numbers:
-        name, row, column = address.split(".")
-        (weights[name][int(row)] if row else weights[name])[int(column)] = float(value)
-    assert shortest_wrong_string(build(weights)).string in verdict
+        assert page.evaluate(changes) == [0] * 20
+        page.evaluate("scrollTo(0, 0)")
+        settle(page)
+        assert page.evaluate(changes)[0] > 0
 
 
 @pytest.fixture(scope="module")
@@ -142,15 +223,16 @@ def test_a_link_brings_its_state_and_a_wrong_one_says_so(served, browser, walkth
         expect(page.get_by_label("embeddings, a, dim 0")).not_to_have_value("0.5000")
 
 
-def test_search_finds_the_horizon(served, browser):
-    with opened(browser, f"{served}/search.html?q=horizon") as page:
-        expect(page.locator("#search-results li").first).to_be_visible()
+def test_search_finds_the_horizon(site, served, browser):
+    for base in (f"file://{site}", served):
+        with opened(browser, f"{base}/search.html?q=horizon") as page:
+            expect(page.locator("#search-results li").first).to_be_visible()
 
 
 def test_the_first_page_is_light(site, browser):
-    """At most 300 kB, but for pictures."""
+    """At most 300 kB, but for pictures, and alive at once."""
     with opened(browser, f"file://{site}/index.html") as page:
-        page.locator(".toy-explorer .cards").first.wait_for()
+        assert page.locator(".toy-explorer .cards").count() == 1  # as soon as it has loaded
         names = page.evaluate("performance.getEntriesByType('resource').map(({ name }) => name)")
     files = {site / "index.html"} | {Path(name.removeprefix("file://").split("?")[0]) for name in names}
     sizes = {file.name: file.stat().st_size for file in files if file.suffix != ".png"}

@@ -106,20 +106,25 @@ def check(state: dict) -> None:
         raise ValueError(f"the state of an explorer has {', '.join(explorer.state_of_page)}, not {', '.join(state)}")
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folder", type=Path)
-    folder = parser.parse_args().folder
-    with tempfile.TemporaryDirectory() as temporary:
-        sources = Path(temporary) / "sources"
-        write_sources(sources)
-        flags = ["--quiet", "--fail-on-warning", "--keep-going", "--fresh-env", "-d", f"{temporary}/doctrees"]
-        shutil.rmtree(folder, ignore_errors=True)
+def write_pages(sources: Path, folder: Path) -> int:
+    """Have Sphinx make pages of sources; a warning is an error. Gives 0, or what Sphinx gives where it fails."""
+    with tempfile.TemporaryDirectory() as doctrees:
+        flags = ["--quiet", "--fail-on-warning", "--keep-going", "--fresh-env", "-d", doctrees]
         if failed := build_main([*flags, "-b", "html", str(sources), str(folder)]):
             return failed
     for page in folder.rglob("*.html"):
         page.write_text(add_policy(page.read_text()))
     return 0
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path)
+    folder = parser.parse_args().folder
+    with tempfile.TemporaryDirectory() as sources:
+        write_sources(Path(sources))
+        shutil.rmtree(folder, ignore_errors=True)
+        return write_pages(Path(sources), folder)
 
 
 if __name__ == "__main__":

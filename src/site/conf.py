@@ -22,4 +22,6 @@ html_theme_options = {
     "use_download_button": False,
     "use_fullscreen_button": False,
     "show_toc_level": 2,
+    "navbar_persistent": [],
+    "footer_content_items": [],
 }

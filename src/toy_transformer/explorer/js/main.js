@@ -45,9 +45,10 @@ export class App {
     this.speaking = undefined;
     this.state = new State(model, () => this.atOnce(), afterFrame);
     this.hand = new Hand(this);
-    /** The views that can be seen: while something moves, the others wait. @type {Set<string>} */
-    this.inSight = new Set();
+    /** What can be seen, the whole by the name "": while something moves, the other views wait. @type {Set<string>} */
+    this.inSight = new Set([""]);
     this.watcher = new IntersectionObserver((entries) => this.look(entries));
+    this.watcher.observe(root);
     this.state.horizon(Infinity); // at the beginning nobody waits for a frame
     this.derived = this.state.derive();
     this.told = inWords(this);
@@ -105,12 +106,13 @@ export class App {
     if (this.frame !== null) cancelAnimationFrame(this.frame);
     this.frame = null;
     this.hand.check();
-    if (this.state.isTraining) this.state.trainOn();
+    const isSeen = this.inSight.has("");
+    if (this.state.isTraining && isSeen) this.state.trainOn();
     this.isDue = false;
     this.derived = this.state.derive();
     renderInto(this.picture(), this.root);
     for (const node of this.root.querySelectorAll(".cards > .card")) this.watcher.observe(node);
-    if (this.state.isTraining || !this.derived.search.isDone) this.soon();
+    if (isSeen && (this.state.isTraining || !this.derived.search.isDone)) this.soon();
     this.speakSoon();
   }
 
@@ -136,7 +138,7 @@ export class App {
       if (isIntersecting) this.inSight.add(name);
       else this.inSight.delete(name);
     }
-    if (this.state.isMoving) this.soon();
+    if (this.state.isMoving || !this.derived.search.isDone) this.soon();
   }
 
   /** @type {(tag: string | null) => void} */
@@ -171,6 +173,18 @@ export class App {
     }, REST);
   }
 }
+
+/**
+ * What stands for a widget's model in a page without a kernel: a state, by name.
+ * @type {(state: Record<string, any>) => import("./state.js").WidgetModel}
+ */
+export const modelOf = (state) => ({
+  get: (name) => state[name],
+  set: (name, value) => { state[name] = value; },
+  on() {},
+  off() {},
+  save_changes() {},
+});
 
 /**
  * Show an explorer in an element; a page may ask for the state of a code.
