@@ -20,6 +20,7 @@ NOTEBOOKS ?= $(wildcard notebooks/*.ipynb)
 MINUTES ?= 240
 MODULES := node_modules/installed
 NPM := $(BIN)/python tests/npm.py
+INSTALL = $(PYTHON) -m venv $(VENV) && $(BIN)/python -m pip install --requirement requirements.txt
 PYTEST := $(BIN)/python -m pytest --numprocesses=2 --dist=loadscope --no-loadscope-reorder
 
 # Python keeps no compiled files beside the sources.
@@ -71,17 +72,16 @@ bundle: $(MODULES)
 	$(NPM) run build
 
 $(VENV)/installed: requirements.txt pyproject.toml
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --requirement requirements.txt
+	$(INSTALL)
 	touch $@
 
-$(VENV)/test-installed: $(VENV)/installed
-	$(BIN)/python -m pip install --requirement requirements.txt --editable '.[test,site]'
-	touch $@
+$(VENV)/test-installed: requirements.txt pyproject.toml
+	$(INSTALL) --editable '.[test,site]'
+	touch $(VENV)/installed $(VENV)/site-installed $@
 
-$(VENV)/site-installed: $(VENV)/installed
-	$(BIN)/python -m pip install --requirement requirements.txt --editable '.[site]'
-	touch $@
+$(VENV)/site-installed: requirements.txt pyproject.toml
+	$(INSTALL) --editable '.[site]'
+	touch $(VENV)/installed $@
 
 $(VENV)/browser-installed: $(VENV)/test-installed
 	$(BIN)/python tests/chromium.py

@@ -37,6 +37,7 @@ def site(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("site") / "site"
     done = subprocess.run([sys.executable, BUILD, folder], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
+    assert [path.name for path in folder.parent.iterdir()] == ["site"]
     return folder
 
 
@@ -139,6 +140,19 @@ def test_without_javascript_a_page_reads_completely(site, browser):
     with opened(browser, f"file://{site}/{NOTEBOOKS[3]}.html", java_script_enabled=False) as page:
         expect(page.locator(".live img")).to_be_visible()
         assert "The length up to which a model is right about" in page.inner_text("main")
+
+
+def test_paper_is_light_and_shows_what_is_folded(site, browser):
+    with opened(browser, f"file://{site}/{NOTEBOOKS[1]}.html", color_scheme="dark") as page:
+        wake_all(page)
+        folded = page.locator("details.hide .output").first
+        expect(folded).to_be_hidden()
+        page.emulate_media(media="print")
+        page.evaluate("dispatchEvent(new Event('beforeprint'))")
+        expect(folded).to_be_visible()
+        assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+        page.evaluate("dispatchEvent(new Event('afterprint'))")
+        assert page.evaluate("document.documentElement.dataset.theme") == "dark"
 
 
 def test_from_the_address_bar_to_a_moved_vector_by_keyboard(site, browser):

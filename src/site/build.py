@@ -108,12 +108,15 @@ def check(state: dict) -> None:
 
 def write_pages(sources: Path, folder: Path) -> int:
     """Have Sphinx make pages of sources; a warning is an error. Gives 0, or what Sphinx gives where it fails."""
-    with tempfile.TemporaryDirectory() as doctrees:
-        flags = ["--quiet", "--fail-on-warning", "--keep-going", "--fresh-env", "-d", doctrees]
-        if failed := build_main([*flags, "-b", "html", str(sources), str(folder)]):
+    with tempfile.TemporaryDirectory() as temporary:
+        pages = Path(temporary) / "pages"  # MyST-NB leaves a folder beside it
+        flags = ["--quiet", "--fail-on-warning", "--keep-going", "--fresh-env", "-d", f"{temporary}/doctrees"]
+        if failed := build_main([*flags, "-b", "html", str(sources), str(pages)]):
             return failed
-    for page in folder.rglob("*.html"):
-        page.write_text(add_policy(page.read_text()))
+        for page in pages.rglob("*.html"):
+            page.write_text(add_policy(page.read_text()))
+        shutil.rmtree(folder, ignore_errors=True)
+        shutil.copytree(pages, folder)
     return 0
 
 
@@ -123,7 +126,6 @@ def main() -> int:
     folder = parser.parse_args().folder
     with tempfile.TemporaryDirectory() as sources:
         write_sources(Path(sources))
-        shutil.rmtree(folder, ignore_errors=True)
         return write_pages(Path(sources), folder)
 
 
