@@ -251,7 +251,9 @@ def test_a_code_brings_the_state_back(explorer, walkthrough):
 def test_a_spoilt_code_is_refused_and_the_state_stays(explorer):
     code, before = explorer.code, explorer.get_state()
     body = code.rsplit(".", 1)[0]
+    no_number = body.replace(body[4:10], "AQCAfw")  # the first four bytes are those of a NaN that signals
     lies = [body.replace("aac", "abd"), body.replace(".ab", ".ba"), body.replace(".8.", ".x."), "TT2.AAAA.ab..8.ab"]
+    lies.append(no_number)
     for bad in ["", "hello", code[:-9], code.replace("aac", "aab"), 5, *(f"{lie}.{checksum(lie)}" for lie in lies)]:
         with pytest.raises(ValueError):
             explorer.from_code(bad)

@@ -45,7 +45,7 @@ def decode(code: str, like: Mapping) -> dict:
         numbers = np.empty(0)
     if len(numbers) != sum(sizes) + 1 or not re.fullmatch("[0-9]{0,4}", epoch, re.ASCII):
         raise ValueError(f"the code: expected {sum(sizes)} numbers, κ, and a whole number as the epoch")
-    pieces = np.split(numbers.astype(float), np.cumsum(sizes))
+    pieces = np.split(numbers, np.cumsum(sizes))
     weights = {name: piece.reshape(np.shape(like[name])).tolist() for name, piece in zip(like, pieces, strict=False)}
     return {
         "weights": weights,
