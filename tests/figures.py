@@ -25,7 +25,7 @@ def walkthrough() -> Figure:
 
 def explorer() -> Explorer:
     """The walkthrough's model with all its epochs, to be played with."""
-    return explore(experiments.run("walkthrough")[0], ["aac", "baac", "abc{3000}"])
+    return explore(experiments.run("walkthrough")[0], ["aac", "baac", "bc"])
 
 
 FIGURES = {"walkthrough.png": walkthrough}

@@ -178,6 +178,7 @@ def test_colours_are_those_of_the_static_pictures(explorer):
         {"weights": EXACT, "length_scaling": math.nan},
         {"length_scaling": -1, "strings": ["ab"]},
         {"length_scaling": "1"},
+        {"length_scaling": 10**400, "epoch": 2},
         {"strings": ["ab", "abd"], "epoch": 2},
         {"strings": [3]},
         {"weights": {"a": None}},

@@ -351,9 +351,9 @@ def test_training_under_the_hand(page, explorer):
     """A vector stays where it is held, the rest learns; Python is told when it rests; undo returns to before."""
     execute(page, "explorer.epoch = 0")
     in_step(page)
-    explorer.locator(".training").evaluate("node => node.scrollIntoView({ block: 'end' })")
     before = state(page)["weights"]
     explorer.get_by_label("train", exact=True).click()
+    explorer.locator(".training").evaluate("node => node.scrollIntoView({ block: 'end' })")
     expect(explorer.locator(".training .caption").first).to_contain_text(re.compile("Epoch [1-9]"))
     explorer.get_by_label("a frame").fill("0")  # slow motion: now it can be taken hold of
     held, moving = (explorer.locator(f'.embeddings .handle[data-vector="{name}"]') for name in "ab")

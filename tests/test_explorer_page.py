@@ -325,14 +325,14 @@ def test_the_epochs_play_as_a_film(film, seeds):
     slider.fill("0")
     film.clock.run_for(FRAME)
     assert fields(film)["a..0"] == run.model_at(0).embedding.weight[2, 0].item()
-    film.get_by_label("play the training").click()
+    film.get_by_label("replay the epochs").click()
     for epoch in range(1, epochs + 1):
         film.clock.run_for(FILM_STEP)
         assert slider.input_value() == str(epoch)
         if epoch < epochs:
-            assert film.get_by_label("pause the training").is_visible()
+            assert film.get_by_label("pause the replay").is_visible()
     film.clock.run_for(FILM_STEP)
-    assert film.get_by_label("play the training").is_visible()
+    assert film.get_by_label("replay the epochs").is_visible()
     assert fields(film)["a..0"] == run.model_at(epochs).embedding.weight[2, 0].item()
     film.get_by_label("undo").click()
     film.clock.run_for(FRAME)
@@ -346,13 +346,13 @@ def type_into(page: Page, address: str, text: str) -> None:
 
 
 def test_a_hand_ends_the_film_and_undo_brings_back_where_it_was(film):
-    play, slider = film.get_by_role("button", name="play the training"), film.locator(".film input")
+    play, slider = film.get_by_role("button", name="replay the epochs"), film.locator(".film input")
     best_epoch = int(slider.input_value())
     play.focus()
     film.keyboard.press("Enter")
     film.clock.run_for(2 * FILM_STEP)
     assert int(slider.input_value()) == best_epoch + 2
-    assert film.evaluate("() => document.activeElement.getAttribute('aria-label')") == "pause the training"
+    assert film.evaluate("() => document.activeElement.getAttribute('aria-label')") == "pause the replay"
     type_into(film, "a..0", "3")
     film.clock.run_for(2 * FILM_STEP)
     assert play.is_visible()
@@ -474,7 +474,7 @@ def test_the_committed_page_trains_offline(open_page):
     page.get_by_label("new start").click()
     page.get_by_label("a frame").fill("6")
     page.get_by_label("train", exact=True).click()
-    expect(page.locator(".sentences .right")).to_have_count(2, timeout=30_000)
+    expect(page.locator(".sentences .right")).to_have_count(3, timeout=30_000)
     page.get_by_label("pause training").click()
     settle(page)
     assert page.locator(".chart .loss").get_attribute("d").count("L") > 2

@@ -29,6 +29,9 @@ NEEDS_PYTHON = {
     "LivePicture(": "The control of this picture works in JupyterLab",
     "print(exercises.check_": "Checking an answer needs Python",
 }
+LEFT_TO_THE_PLAYGROUND = {"epochs", "length_scaling", "question"}
+"""The controls that the first page does not have."""
+
 GLOSSARY = re.compile(r"## Glossary\n(.*?)\n\n(?=Back to)", re.DOTALL)
 STATE_IN_PAGE = re.compile(r'<script type="application/json" id="state">(.*?)</script>', re.DOTALL)
 
@@ -44,9 +47,10 @@ def write_sources(sources: Path) -> None:
     state = json.loads(STATE_IN_PAGE.search((ROOT / "figures" / "explorer.html").read_text())[1])
     shutil.copy(ROOT / "figures" / "explorer.png", static / "playground.png")
     still = '<img src="_static/playground.png" alt="The playground, which needs JavaScript." loading="lazy">'
-    for name in ("index.md", "playground.md"):
+    first = state | {"views": [view for view in state["views"] if view not in LEFT_TO_THE_PLAYGROUND]}
+    for name, shown in {"index.md": first, "playground.md": state}.items():
         page = sources / name
-        page.write_text(page.read_text().replace("{{playground}}", live({"playground": state}, still)))
+        page.write_text(page.read_text().replace("{{playground}}", live({"playground": shown}, still)))
     for path in sorted((ROOT / "notebooks").glob("*.ipynb")):
         nbformat.write(make_ready(path, sources), sources / path.name)
 
@@ -82,7 +86,7 @@ def _page_output(output: nbformat.NotebookNode, sources: Path, name: str) -> nbf
     width, height = (int.from_bytes(png[start : start + 4]) for start in (16, 20))  # from a PNG's header
     size = f'width="{seen["width"]}" height="{round(seen["width"] * height / width)}"'
     still = f'<img src="_static/{name}.png" alt="{escape(seen["alt"])}" {size} loading="lazy">'
-    shown = live(json.loads(data[STATE]), still) if STATE in data else still
+    shown = live(json.loads(data[STATE]), still) if STATE in data else f'<div class="still" tabindex="0">{still}</div>'
     return nbformat.v4.new_output("display_data", {"text/html": shown})
 
 

@@ -1,7 +1,14 @@
 """How Sphinx makes the pages."""
 
+import os
+
 project = "A Transformer of 36 numbers"
 html_title = project
+# In a workflow of GitHub: the repository from which the pages are built, be it a fork.
+repository = os.environ.get("GITHUB_REPOSITORY")
+a_copy = f"[a copy of the project](https://github.com/{repository})" if repository else "a copy of the project"
+myst_enable_extensions = ["substitution"]
+myst_substitutions = {"a_copy": a_copy}
 extensions = ["myst_nb", "sphinx.ext.autodoc"]
 nb_execution_mode = "off"
 nb_ipywidgets_js = {}

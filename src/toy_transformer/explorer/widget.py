@@ -56,6 +56,16 @@ class Refused(traitlets.TraitError, ValueError):
     """A value that cannot be. Traitlets takes back all that came with it, which it does for no other error."""
 
 
+class _Number(traitlets.Float):
+    """One that refuses what no float can hold as it refuses the rest."""
+
+    def validate(self, explorer: "Explorer", value: Any) -> float:
+        try:
+            return super().validate(explorer, value)
+        except OverflowError as error:
+            raise Refused(f"{self.name}: {error}") from error
+
+
 def _check(name: str) -> Callable[[Callable], traitlets.ValidateHandler]:
     """Make a method the check of a trait: it gives the value as it is kept, or raises an error."""
 
@@ -114,7 +124,7 @@ class Explorer(_WithStill, anywidget.AnyWidget):
     strings = traitlets.List(traitlets.Unicode()).tag(sync=True, page=True)
     model_name = traitlets.Unicode().tag(sync=True, page=True)
     epoch = traitlets.Int(allow_none=True).tag(sync=True, page=True)
-    length_scaling = traitlets.Float().tag(sync=True, page=True)
+    length_scaling = _Number().tag(sync=True, page=True)
     required = traitlets.Unicode().tag(sync=True, page=True)
     views = traitlets.List(traitlets.Unicode()).tag(sync=True, page=True)
     models = traitlets.Dict().tag(sync=True, page=True)

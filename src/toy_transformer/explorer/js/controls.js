@@ -9,6 +9,8 @@ import { button, fieldOf, problem, slider, textField } from "./views/shared.js";
 
 const GREATEST_SCALING = 4; // that the slider goes to; Python can set more
 
+const COPIED = "The link is copied.";
+
 const ALONE = "Python does not answer: it is busy, or stopped; then run the cells again. All here goes on without it.";
 
 /** @type {(app: App) => Drawn} */
@@ -35,11 +37,17 @@ export function controls(app) {
         input: (value) => state.change({ lengthScaling: Math.fround(value) }),
         change: () => state.commit("κ"),
       }) : nothing}
+      ${state.shows("training") ? drawTrain(state) : nothing}
       ${state.editable ? drawHistory(app) : html`
         <p class="caption">This model has other sizes than the one of 36 numbers: it can be looked at, not
           changed.</p>`}
     </div>`;
 }
+
+/** @type {(state: App["state"]) => Drawn} */
+const drawTrain = (state) => (state.isTraining
+  ? button("❚❚ pause", "pause training", () => state.train())
+  : button("▶ train", "train", () => state.train()));
 
 /** @type {(app: App) => Drawn} */
 const drawQuestion = ({ state }) => html`
@@ -65,7 +73,7 @@ const drawModels = ({ state }, names) => html`
 function drawFilm({ state }) {
   const { name } = state.kept;
   const epoch = state.epochOf(name, state.kept.epoch);
-  const [text, label] = state.film ? ["❚❚", "pause the training"] : ["▶", "play the training"];
+  const [text, label] = state.film ? ["❚❚ pause", "pause the replay"] : ["▶ replay", "replay the epochs"];
   return html`
     <div class="control film">
       ${button(text, label, () => state.play())}
@@ -99,7 +107,7 @@ function drawHistory(app) {
 
 /** A page has an address, to which the code of a state can be added. @type {(app: App, link: string) => Drawn} */
 const drawLink = (app, link) => {
-  const copy = () => app.say(navigator.clipboard.writeText(link), "The link is copied.");
-  const canCopy = navigator.clipboard !== undefined;
-  return html`<a href=${link}>a link to it</a> ${canCopy ? button("copy link", "copy the link", copy) : nothing}`;
+  const copy = () => app.say(navigator.clipboard.writeText(link), COPIED);
+  const text = app.spoken === COPIED ? "link copied ✓" : "copy link";
+  return html`<a href=${link}>a link to it</a> ${navigator.clipboard ? button(text, "copy the link", copy) : nothing}`;
 };

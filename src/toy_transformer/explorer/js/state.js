@@ -281,7 +281,8 @@ export class State {
       this.change(take());
       this.commit();
     } catch (error) {
-      this.problems = { ...this.problems, [where]: `Not taken: ${/** @type {Error} */ (error).message}.` };
+      const { message } = /** @type {Error} */ (error);
+      this.problems = { ...this.problems, [where]: `Not taken, and all is as it was: ${message}.` };
       this.changed();
       return false;
     }

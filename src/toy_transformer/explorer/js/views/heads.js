@@ -10,6 +10,7 @@ import { MARKERS, arrow, card, choice, linePath, textAt } from "./shared.js";
 /** @typedef {{ token: string, number: number, name: string }} Marked */
 
 const [WIDTH, MIDDLE, REACH] = [380, 190, 180];
+const COLUMNS = ["letter", "score + ln count", "weight"];
 
 /** @type {(app: App) => Drawn} */
 export function headsView(app) {
@@ -19,8 +20,8 @@ export function headsView(app) {
   return card("heads", "Heads: queries, keys and values", html`
     ${choice(app, "attention weights of", strings, strings[chosen], "string", choose)}
     <div class="strips">${projected.map((_, head) => drawStrip(app, head))}</div>
-    <p class="caption">score = query × key + ln(how often the letter occurs). Weights: the exponentials of the scores,
-      divided by their sum. A head's result: the values, each times its weight, added up.</p>`);
+    <p class="caption">score = query × key; count = how often the letter occurs. Weights: the exponentials of
+      score + ln count, divided by their sum. A head's result: the values, each times its weight, added up.</p>`);
 }
 
 /** @type {(app: App, head: number) => Drawn} */
@@ -120,7 +121,7 @@ function weightTable(app, index) {
   return html`
     <table class="weights">
       <caption>head ${index} reads ${brief(app.state.kept.strings[chosen])}</caption>
-      <thead><tr>${["letter", "score", "weight"].map((title) => html`<th scope="col">${title}</th>`)}</tr></thead>
+      <thead><tr>${COLUMNS.map((title) => html`<th scope="col">${title}</th>`)}</tr></thead>
       <tbody>${tokens.filter(countOf).map((token) => {
         const i = TOKENS.indexOf(token);
         const weight = head.attentionWeights[i];

@@ -20,11 +20,10 @@ const FIELDS = /** @type {(keyof typeof LABELS)[]} */ (Object.keys(LABELS));
 /** @type {(app: App) => Drawn} */
 export function trainingView(app) {
   const { state } = app;
-  const { options, isTraining, trainer } = state;
+  const { options, trainer } = state;
   return card("training", "Train it from where it stands", html`
     <div class="controls">
       <span class="control">
-        ${button(isTraining ? "❚❚ pause" : "▶ train", isTraining ? "pause training" : "train", () => state.train())}
         ${button("one step", "train one step", state.step)}${button("one epoch", "train one epoch", state.epoch)}
         ${button("new start", "new start: other numbers, drawn anew", () => state.newStart())}
       </span>
@@ -52,7 +51,7 @@ function speedText(steps) {
 
 /** @type {(app: App) => string} */
 function whereItIs({ state: { trainer, options } }) {
-  if (!trainer) return "▶ begins with the numbers as they are.";
+  if (!trainer) return "▶ train, at the top, begins with the numbers as they are.";
   const rate = show(scheduled(options.learningRate, trainer.epoch), 4);
   return `Epoch ${Math.floor(trainer.epoch)}, step ${thousands(trainer.steps)}; learning rate ${rate}.`;
 }
