@@ -170,6 +170,20 @@ def test_from_the_address_bar_to_a_moved_vector_by_keyboard(site, browser):
         expect(page.locator(".verdict")).not_to_have_text(verdict)
 
 
+@pytest.mark.parametrize("width", [1300, 390])
+def test_nothing_lies_over_the_verdict(site, browser, width):
+    with opened(browser, f"file://{site}/index.html", viewport=dict(width=width, height=844)) as page:
+        wake_all(page)
+        page.locator(".training .chart").scroll_into_view_if_needed()
+        for words in page.locator(".verdict :is(li, .horizon)").all():
+            assert words.evaluate(
+                """node => {
+                    const { x, y, width, height } = node.getBoundingClientRect();
+                    return document.elementFromPoint(x + width / 2, y + height / 2).closest(".verdict") !== null;
+                }"""
+            )
+
+
 SHIFTS = """() => new Promise((done) => {
     new PerformanceObserver((list) => done(list.getEntries().reduce((sum, { value }) => sum + value, 0)))
         .observe({ type: "layout-shift", buffered: true });

@@ -31,4 +31,5 @@ html_theme_options = {
     "show_toc_level": 2,
     "navbar_persistent": [],
     "footer_content_items": [],
+    "back_to_top_button": False,
 }

@@ -37,17 +37,11 @@ export function controls(app) {
         input: (value) => state.change({ lengthScaling: Math.fround(value) }),
         change: () => state.commit("κ"),
       }) : nothing}
-      ${state.shows("training") ? drawTrain(state) : nothing}
       ${state.editable ? drawHistory(app) : html`
         <p class="caption">This model has other sizes than the one of 36 numbers: it can be looked at, not
           changed.</p>`}
     </div>`;
 }
-
-/** @type {(state: App["state"]) => Drawn} */
-const drawTrain = (state) => (state.isTraining
-  ? button("❚❚ pause", "pause training", () => state.train())
-  : button("▶ train", "train", () => state.train()));
 
 /** @type {(app: App) => Drawn} */
 const drawQuestion = ({ state }) => html`

@@ -119,7 +119,7 @@ export class App {
   picture() {
     const { shows } = this.state;
     return html`
-      ${shows("verdict") || shows("horizon") ? verdictView(this) : nothing}
+      ${["verdict", "horizon", "training"].some(shows) ? verdictView(this) : nothing}
       ${controls(this)}
       <div class="cards">${Object.keys(VIEWS).map((name) => (shows(name) ? this.view(name) : nothing))}</div>
       <p class="hidden" role="status">${this.spoken}</p>`;

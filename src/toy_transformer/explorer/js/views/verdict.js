@@ -3,6 +3,7 @@ import { html, nothing } from "lit-html";
 import { repeat } from "lit-html/directives/repeat.js";
 import { isPositive } from "../model.js";
 import { brief, show } from "../notation.js";
+import { button } from "./shared.js";
 
 /** @typedef {import("./shared.js").App} App */
 /** @typedef {import("./shared.js").Drawn} Drawn */
@@ -12,6 +13,7 @@ export function verdictView(app) {
   const { state, derived: { search } } = app;
   return html`
     <div class="card verdict" role="group" aria-label="The verdict" data-card="verdict">
+      ${state.shows("training") ? html`<span class="train">${drawTrain(state)}</span>` : nothing}
       ${state.shows("verdict") ? html`
         <ul class="sentences">
           ${repeat(state.kept.strings, (string) => string, (_, i) => sentence(app, i))}
@@ -20,6 +22,11 @@ export function verdictView(app) {
         <p class="horizon" data-current=${search.isDone}>${search.sentence}</p>` : nothing}
     </div>`;
 }
+
+/** What one waits to see is beside it. @type {(state: App["state"]) => Drawn} */
+const drawTrain = (state) => (state.isTraining
+  ? button("❚❚ pause", "pause training", () => state.train())
+  : button("▶ train", "train", () => state.train()));
 
 /** @type {(app: App, i: number) => Drawn} */
 function sentence({ state, derived: { traces, counts, chosen } }, i) {
