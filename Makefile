@@ -20,10 +20,11 @@ NOTEBOOKS ?= $(wildcard notebooks/*.ipynb)
 MINUTES ?= 240
 MODULES := node_modules/installed
 NPM := $(BIN)/python tests/npm.py
-# The newest pip resolves twice as fast as the one that comes with Python 3.11; Python compiles what it imports.
 PIP := $(BIN)/python -m pip install --no-compile
-INSTALL = $(PYTHON) -m venv $(VENV) && $(PIP) --upgrade pip && $(PIP) --requirement requirements.txt
 PYTEST := $(BIN)/python -m pytest --numprocesses=2 --dist=loadscope --no-loadscope-reorder
+
+# Python keeps no compiled files beside the sources.
+export PYTHONDONTWRITEBYTECODE := 1
 
 # Jupyter refuses to run as root unless told; without a display it prints its address and opens no browser.
 ifeq ($(shell id -u),0)
@@ -32,6 +33,15 @@ endif
 ifeq ($(shell uname)$(DISPLAY)$(WAYLAND_DISPLAY),Linux)
 WITHOUT_DISPLAY := --no-browser
 endif
+
+# The newest pip takes half the time to resolve; pip compiles with one core only. A few files of packages are for other
+# versions of Python, and cannot be compiled.
+define install
+	$(PYTHON) -m venv $(VENV)
+	$(PIP) --upgrade pip
+	$(PIP) --requirement requirements.txt $(1)
+	$(BIN)/python -m compileall -q -j 0 -x '/tests?/' $(VENV)/lib > $(VENV)/compiled.log || true
+endef
 
 .PHONY: lab test weekly mutants bench notebooks figures site bundle
 
@@ -71,15 +81,15 @@ bundle: $(MODULES)
 	$(NPM) run build
 
 $(VENV)/installed: requirements.txt pyproject.toml
-	$(INSTALL)
+	$(call install)
 	touch $@
 
 $(VENV)/test-installed: requirements.txt pyproject.toml
-	$(INSTALL) --editable '.[test,site]'
+	$(call install,--editable '.[test,site]')
 	touch $(VENV)/installed $(VENV)/site-installed $@
 
 $(VENV)/site-installed: requirements.txt pyproject.toml
-	$(INSTALL) --editable '.[site]'
+	$(call install,--editable '.[site]')
 	touch $(VENV)/installed $@
 
 $(VENV)/browser-installed: $(VENV)/test-installed

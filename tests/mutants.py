@@ -141,8 +141,6 @@ class Slot:
         log = os.open(self.folder / "log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         os.dup2(log, 1), os.dup2(log, 2)
         os.chdir(self.folder)
-        # Compiled, two mutants of one second and one size would be taken for each other.
-        sys.dont_write_bytecode, os.environ["PYTHONDONTWRITEBYTECODE"] = True, "1"
         sys.path.insert(0, str(self.folder / "src"))
         os.environ["PYTHONPATH"] = str(self.folder / "src")
         os.environ["TOY_TRANSFORMER_TESTS"] = str(self.elsewhere)

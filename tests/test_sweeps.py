@@ -41,12 +41,6 @@ def pool():
         yield pool
 
 
-@pytest.fixture
-def doomed_pool():
-    with process_pool() as pool:
-        yield pool
-
-
 @pytest.fixture(scope="module")
 def cluster():
     with (
@@ -125,9 +119,12 @@ def test_cluster(cluster, expected):
     assert sweep(ModelConfig(), SEEDS, cluster.get_executor(), **FEW) == expected
 
 
-def test_worker_of_a_pool_killed(doomed_pool, expected):
-    with pytest.warns(UserWarning, match="what the executor leaves undone is done here"):
-        assert sweep(ModelConfig(), SEEDS, _Deadly(doomed_pool), **FEW) == expected
+def test_worker_of_a_pool_killed(expected):
+    """While it works; and a pool that is broken before the work begins."""
+    with process_pool() as pool:
+        for executor in (_Deadly(pool), pool):
+            with pytest.warns(UserWarning, match="what the executor leaves undone is done here"):
+                assert sweep(ModelConfig(), SEEDS, executor, **FEW) == expected
 
 
 def test_worker_of_a_cluster_killed(cluster, expected):
@@ -141,13 +138,6 @@ def test_an_interrupt_leaves_the_pool_alive(pool):
     """Interrupting a cell sends SIGINT to the kernel and to all its children."""
     os.kill(pool.submit(os.getpid).result(), signal.SIGINT)
     assert len(sweep(ModelConfig(), [1], pool, **FEW)) == 1
-
-
-def test_a_pool_that_is_broken_before_the_work_begins(doomed_pool):
-    doomed_pool.submit(os.kill, doomed_pool.submit(os.getpid).result(), signal.SIGKILL).exception()
-    with pytest.warns(UserWarning, match="is done here"):
-        rows = sweep(ModelConfig(), [1], doomed_pool, **FEW)
-    assert [row.seed for row in rows] == [1]
 
 
 @pytest.mark.parametrize("with_pool", [False, True])

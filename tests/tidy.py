@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import sys
 import tempfile
 from pathlib import Path
 
@@ -27,8 +28,8 @@ for _name in (
 
 
 def _files() -> set[Path]:
-    """All files of the project, but not those of the environment, of git, or compiled ones."""
-    skipped = {".venv", ".git", "__pycache__"}
+    """All files of the project, but not those of the environment, of git, or (outside `make`) compiled ones."""
+    skipped = {".venv", ".git"} | (set() if sys.dont_write_bytecode else {"__pycache__"})
     return {path for path in ROOT.rglob("*") if not skipped & set(path.relative_to(ROOT).parts)}
 
 

@@ -322,7 +322,7 @@ def plot_pruning(curves: Mapping[str, ArrayLike], axes: Sequence[Axes] | None = 
             ax.plot(points[0, :, 0], _on_log_axis(medians), "o-", color=INK, markersize=3)
             if column == 0:
                 ax.set(ylabel=f"{what} (letters)" if what == "horizon" else what)
-            listed = "; ".join(f"{n}, {median:,.0f}" for n, median in zip(points[0, :, 0], medians, strict=True))
+            listed = "; ".join(f"{n}, {median:,.9g}" for n, median in zip(points[0, :, 0], medians, strict=True))
             describe(ax, f"{order}, heads left and median {what}: {listed}.")
         axes[column].set(title=order)
         heads = points[0, :, 0]
