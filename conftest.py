@@ -7,9 +7,11 @@ LONGEST_FIRST = [
     "07-pruning.ipynb",
     "test_notebooks.py",
     "04-how-long-until-it-fails.ipynb",
-    "test_notebooks_in_jupyterlab.py",
     "test_explorer_in_jupyterlab.py",
     "test_explorer_page.py",
+    "test_site.py",
+    "test_fuzz.py",
+    "test_javascript.py",
     "test_sweeps.py",
 ]
 

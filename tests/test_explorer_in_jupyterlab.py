@@ -1,8 +1,9 @@
-"""The explorer in a real JupyterLab, with its kernel; and all notebooks, opened and run there."""
+"""A real JupyterLab: the explorer with its kernel, and notebooks run to their ends."""
 
 import json
 import random
 import re
+import shutil
 from pathlib import Path
 
 import nbformat
@@ -18,6 +19,10 @@ from toy_transformer.proofs.horizon import shortest_wrong_string
 from toy_transformer.weights import build, numbers_of
 
 ROOT = Path(__file__).parent.parent
+NOTEBOOKS = sorted(path.name for path in (ROOT / "notebooks").glob("*.ipynb"))
+QUICK = ("02", "03")
+"""The notebooks that are run here with each change; weekly, all are."""
+
 SESSION = "jupyterapp.shell.currentWidget.context.sessionContext.session"
 IMPORTS = """\
 from toy_transformer import experiments
@@ -35,6 +40,8 @@ def lab(browser, walkthrough, package, tmp_path_factory) -> Lab:
         "restarted": f"build({numbers_of(walkthrough.model)})",
     }.items():
         nbformat.write(_notebook([f"{IMPORTS}\nrun = {run}", *SHOW]), folder / f"{name}.ipynb")
+    for name in NOTEBOOKS:
+        shutil.copy(ROOT / "notebooks" / name, folder)
     with jupyterlab(browser, folder, tmp_path_factory.mktemp("lab"), PYTHONPATH=str(package)) as lab:
         yield lab
 
@@ -46,8 +53,8 @@ def _notebook(sources: list[str]) -> nbformat.NotebookNode:
     return nbformat.v4.new_notebook(cells=[heading, *cells], metadata=metadata)
 
 
-def open_explorers(lab: Lab, name: str) -> Page:
-    page = lab.open(name)
+def open_explorers(lab: Lab, name: str, page: Page | None = None) -> Page:
+    page = lab.open(name, page)
     page.set_default_timeout(10_000)
     run_all(page)
     expect(page.locator(".toy-explorer .cards")).to_have_count(2, timeout=30_000)
@@ -60,6 +67,14 @@ def opened(lab) -> Page:
     yield page
     assert page.errors == []
     lab.close(page)
+
+
+@pytest.fixture(scope="module")
+def spare(lab) -> Page:
+    """For other notebooks: to load JupyterLab takes longer than to run most of them."""
+    page = lab.open(NOTEBOOKS[0])
+    yield page
+    page.context.close()
 
 
 @pytest.fixture
@@ -401,12 +416,33 @@ def test_dark_and_narrow(page, explorer):
     page.wait_for_function("() => document.body.dataset.jpThemeLight === 'true'")
 
 
-def test_a_control_of_ones_own_as_the_readme_shows(lab, walkthrough):
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.weekly] * (not name.startswith(QUICK))) for name in NOTEBOOKS],
+)
+def test_a_notebook_runs_to_its_end(lab, spare, name):
+    page = lab.open(name, spare)
+    page.errors.clear()  # of the notebook before: what its kernel was asked when it was shut down
+    run_all(page)
+    cells = page.locator(".jp-NotebookPanel:not(.lm-mod-hidden) .jp-CodeCell")
+    numbers = page.locator(".jp-NotebookPanel:not(.lm-mod-hidden) .jp-CodeCell .jp-InputPrompt").all_inner_texts()
+    assert [int(re.search(r"\d+", number)[0]) for number in numbers] == list(range(1, cells.count() + 1))
+    assert page.locator('[data-mime-type="application/vnd.jupyter.error"]').count() == 0
+    explorers = page.locator(".toy-explorer")
+    asked_for = sum(source.count("explore(") for source in cells.locator(".jp-InputArea-editor").all_inner_texts())
+    assert explorers.count() == asked_for > 0
+    for explorer in explorers.all():
+        expect(explorer.locator(".card").first).to_be_visible()
+    assert page.errors == []
+
+
+def test_a_control_of_ones_own_as_the_readme_shows(lab, spare, walkthrough):
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
     (shown,) = [block for block in blocks if "FloatSlider" in block]
     sources = [f"{IMPORTS}\nrun = build({numbers_of(walkthrough.model)})", "explorer = explore(run)\nexplorer", shown]
     nbformat.write(_notebook(sources), lab.folder / "own.ipynb")
-    page = lab.open("own.ipynb")
+    page = lab.open("own.ipynb", spare)
+    page.errors.clear()
     run_all(page)
     explorer, picture = page.locator(".toy-explorer"), page.locator(".jp-OutputArea-output img").first
     field = explorer.locator('input[data-address="a..0"]')
@@ -424,7 +460,6 @@ def test_a_control_of_ones_own_as_the_readme_shows(lab, walkthrough):
     execute(page, "explorer.length_scaling = 1.0")
     expect(page.locator(".widget-readout").nth(1)).to_have_text("1.00")
     assert page.errors == []
-    page.context.close()
 
 
 @pytest.mark.weekly
@@ -454,8 +489,8 @@ def test_a_page_that_is_loaded_again_in_the_middle_of_a_drag(lab):
     lab.close(page)
 
 
-def test_a_kernel_that_was_restarted_or_is_dead(lab):
-    page = open_explorers(lab, "restarted.ipynb")
+def test_a_kernel_that_was_restarted_or_is_dead(lab, spare):
+    page = open_explorers(lab, "restarted.ipynb", spare)
     explorer = page.locator(".toy-explorer").first
     wait_for_horizon(explorer)
     page.evaluate("() => jupyterapp.shell.currentWidget.context.sessionContext.session.kernel.restart()")
@@ -477,4 +512,3 @@ def test_a_kernel_that_was_restarted_or_is_dead(lab):
     page.keyboard.press("Shift+ArrowDown")
     expect(explorer.locator(".problem", has_text="does not answer")).to_be_visible(timeout=10_000)
     assert quantities(explorer) != before
-    page.context.close()

@@ -15,11 +15,14 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.func import functional_call, stack_module_state, vmap
 from torch.nn.functional import binary_cross_entropy_with_logits
-from torch.optim.lr_scheduler import LinearLR
+from torch.optim.adamw import adamw
 
 from toy_transformer import _gradients
 from toy_transformer.data import Batch, from_counts
 from toy_transformer.model import ModelConfig, Transformer
+
+ADAMW = dict(beta1=0.9, beta2=0.999, eps=1e-8, amsgrad=False, maximize=False, fused=True)
+"""The settings of AdamW that stay at torch's defaults."""
 
 Weights = dict[str, Tensor]
 """The parameters of a model by name."""
@@ -130,7 +133,7 @@ def train(
         while running:
             train_losses = torch.stack([stack.step(batch) for batch in next(training_epochs)]).double().sum(dim=0)
             validation_losses = stack.evaluate(validation).double()
-            stack.scheduler.step()
+            stack.lower_rate()
             for i, history in enumerate(running):
                 history.train_losses.append(train_losses[i].item())
                 history.validation_losses.append(validation_losses[i].item())
@@ -153,13 +156,13 @@ class _Stack:
         if len(frozen) != 1:
             raise ValueError("expected models with the same frozen parameters")
         self.weights, _ = stack_module_state(models)
-        self.trainable = [weight for weight in self.weights.values() if weight.requires_grad]
+        self.trainable = {name: weight for name, weight in self.weights.items() if weight.requires_grad}
         if not self.trainable:
             raise ValueError("all parameters are frozen: expected one that requires a gradient")
-        rates = dict(lr=config.learning_rate, weight_decay=config.weight_decay)
-        self.optimizer = torch.optim.AdamW(self.trainable, **rates, fused=True)
-        end = config.final_learning_rate / config.learning_rate
-        self.scheduler = LinearLR(self.optimizer, 1.0, end, total_iters=config.max_epochs)
+        self.config, self.rate, self.epoch = config, config.learning_rate, 0
+        # torch.optim.AdamW does the same with these, and takes seconds to load PyTorch's compiler first.
+        self.means, self.squares = ([torch.zeros_like(w) for w in self.trainable.values()] for _ in range(2))
+        self.steps = [torch.zeros(()) for _ in self.trainable]
 
     def losses(self, batch: Batch) -> Float[Tensor, "model"]:
         """The mean loss over a batch, for each model."""
@@ -173,17 +176,25 @@ class _Stack:
         return binary_cross_entropy_with_logits(logits, labels, reduction="none").mean(dim=-1)
 
     def step(self, batch: Batch) -> Float[Tensor, "model"]:
-        """Take one optimizer step; give batch size × mean loss before it, for each model."""
+        """Take one step of AdamW; give batch size × mean loss before it, for each model."""
+        weights = [*self.trainable.values()]
         if _gradients.is_written_out(self.template.config):
             losses, derivatives = _gradients.differentiate(self.weights, self.template.config, batch)
-            for name, weight in self.weights.items():
-                weight.grad = derivatives[name]
+            gradients = [derivatives[name] for name in self.trainable]
         else:
             losses = self.losses(batch)
-            self.optimizer.zero_grad()
-            losses.sum().backward()
-        self.optimizer.step()
+            # The fused kernel goes through memory in order, whatever the strides.
+            gradients = [gradient.contiguous() for gradient in torch.autograd.grad(losses.sum(), weights)]
+        rates = dict(lr=self.rate, weight_decay=self.config.weight_decay)
+        with torch.no_grad():
+            adamw(weights, gradients, self.means, self.squares, [], self.steps, **ADAMW, **rates)
         return losses.detach() * len(batch.labels)
+
+    def lower_rate(self) -> None:
+        """Go on to the learning rate of the next epoch, in the way of torch's `LinearLR`, to the last bit."""
+        change = self.config.final_learning_rate / self.config.learning_rate - 1
+        self.rate *= 1 + change / (self.config.max_epochs + self.epoch * change)
+        self.epoch += 1
 
     @torch.no_grad()
     def evaluate(self, batch: Batch) -> Float[Tensor, "model"]:
@@ -196,11 +207,8 @@ class _Stack:
     def keep(self, indices: list[int]):
         """Drop all other models, and what the optimizer remembers of them."""
         for weight in self.weights.values():
-            weight.data, weight.grad = weight.data[indices], None
-        for weight in self.trainable:
-            memory = self.optimizer.state[weight]
-            for name in ("exp_avg", "exp_avg_sq"):
-                memory[name] = memory[name][indices]
+            weight.data = weight.data[indices]
+        self.means, self.squares = ([x[indices] for x in each] for each in (self.means, self.squares))
 
 
 @contextmanager
