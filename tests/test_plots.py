@@ -32,6 +32,7 @@ VIEWS = {
     "embeddings at epoch 0": lambda run: views.draw_embeddings(run, 0),
     "paths": lambda run: views.draw_cls_paths(run.model, ["aac", "baac", "c", "ab{1000}"]),
     "paths that end together": lambda run: views.draw_cls_paths(run.model, ["ab", "aabb", "ba", "a", "aa", "b{7}"]),
+    "ends": lambda run: views.draw_cls_ends(run.model, ["ab", "a", "b", "c", "abc{3000}"]),
     "queries and keys": lambda run: views.draw_queries_and_keys(run.model, "baac"),
     "queries and keys with counts": lambda run: views.draw_queries_and_keys(run.model, "ab{1000000}c"),
     "scores": lambda run: views.draw_scores(run.model),

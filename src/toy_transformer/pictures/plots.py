@@ -73,8 +73,9 @@ def plot_cls_paths(
 ) -> Axes:
     """Draw what each step adds to CLS, for each string, and on which side of the boundary it ends.
 
-    `paths` has shape (string, step + 1, 2) and begins with the embedding of CLS; `classifier` has shape (2,); `wrong`
-    has those strings that get a wrong answer; `step_names` says what is added between one point and the next.
+    `paths` has shape (string, step + 1, 2) and begins with the embedding of CLS, or (string, 1, 2) for the ends alone;
+    `classifier` has shape (2,); `wrong` has those strings that get a wrong answer; `step_names` says what is added
+    between one point and the next.
     """
     paths, normal = np.asarray(paths, dtype=float), np.asarray(classifier, dtype=float)
     _check_two_dimensional(paths)
@@ -89,17 +90,19 @@ def plot_cls_paths(
     logits = [f": logit {logit:.2f}" for logit in paths[:, -1] @ normal]
     answers = [logit + ", wrong" * (string in wrong) for string, logit in zip(strings, logits, strict=True)]
     labels = list(map(add, strings, answers))
-    named = np.concatenate([paths[:, -1], paths[:1, 0]])
-    _label_at_right(ax, named, [*map(add, map(_short, strings), answers), "CLS at the start"])
+    start, step_names = (paths[:1, 0], step_names) if paths.shape[1] > 1 else (paths[:0, 0], ())
+    names = [*map(add, map(_short, strings), answers), *["CLS at the start"] * len(start)]
+    _label_at_right(ax, np.concatenate([paths[:, -1], start]), names)
     color, marker = _token_style("CLS")
-    ax.plot(*paths[0, 0], color=color, marker=marker)
+    ax.plot(*start.T, color=color, marker=marker)
     for name, style in zip(step_names, cycle(LINE_STYLES), strict=False):
         ax.plot([], [], linestyle=style, color=INK, label=f"+ {name}")
     ax.set(xlabel="dimension 0", ylabel="dimension 1")
     ax.plot([], [], color=FAINT, linewidth=2.5, label="classifier")
     ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=len(step_names) + 1)
     ways = [f"{label}, {' to '.join(map(_vector, path))}" for label, path in zip(labels, paths, strict=True)]
-    return describe(ax, f"The path of CLS, from its embedding on: {'; '.join(ways)}.")
+    what = "The path of CLS, from its embedding on" if len(start) else "Where CLS ends"
+    return describe(ax, f"{what}: {'; '.join(ways)}.")
 
 
 def plot_arrows(

@@ -64,6 +64,12 @@ def draw_cls_paths(model: Transformer, strings: Sequence[str], ax: Axes | None =
     return plots.plot_cls_paths(strings, paths, classifier, _wrong(model, strings), ax=ax)
 
 
+def draw_cls_ends(model: Transformer, strings: Sequence[str], ax: Axes | None = None) -> Axes:
+    """Draw where CLS ends for each string; a wrong answer is named."""
+    ends, classifier = model.trace(strings).cls_path[:, -1:], model.classifier.weight[0]
+    return plots.plot_cls_paths(strings, ends, classifier, _wrong(model, strings), ax=ax)
+
+
 def draw_vectors(model: Transformer) -> Figure:
     """Draw all vectors of a model with `hidden_size` 2 as arrows: of tokens, of each head, of what comes after."""
     block, heads = model.self_attention_block, range(model.config.num_attention_heads)
