@@ -34,13 +34,13 @@ ifeq ($(shell uname)$(DISPLAY)$(WAYLAND_DISPLAY),Linux)
 WITHOUT_DISPLAY := --no-browser
 endif
 
-# The newest pip takes half the time to resolve; pip compiles with one core only. A few files of packages are for other
-# versions of Python, and cannot be compiled.
+# The newest pip takes half the time to resolve; it would compile all with one core. Tests are not compiled, nor SymPy,
+# which torch loads for its compiler only; a few files are for other versions of Python, and cannot be.
 define install
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) --upgrade pip
 	$(PIP) --requirement requirements.txt $(1)
-	$(BIN)/python -m compileall -q -j 0 -x '/tests?/' $(VENV)/lib > $(VENV)/compiled.log || true
+	$(BIN)/python -m compileall -q -j 0 -x '/(tests?|sympy)/' $(VENV)/lib > $(VENV)/compiled.log || true
 endef
 
 .PHONY: lab test weekly mutants bench notebooks figures site bundle

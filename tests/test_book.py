@@ -68,6 +68,11 @@ def test_notebook_1(good):
 def test_notebook_2(good):
     without_head_1 = edited(good, "W_O", lambda rows: [[x, 0] for x, _ in rows])
     assert answers(without_head_1, "aac", "baac", "b") == [False, False, False]
+    for head in (0, 1):  # three presses of Shift and ↓
+        lower = edited(
+            good, "W_O", lambda rows, head=head: [rows[0], [x - 1.5 * (i == head) for i, x in enumerate(rows[1])]]
+        )
+        assert answers(lower, "baac") == [False]
     without_unit_1 = edited(good, "W_in", lambda rows: [rows[0], [0, 0]])
     assert answers(without_unit_1, "aac", "baac", "b") == [False, True, False]
     weights = good.trace(["ab{1000}", "ab{1000000}"]).attention_weights[:, 0, 0]
