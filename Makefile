@@ -20,6 +20,7 @@ NOTEBOOKS ?= $(wildcard notebooks/*.ipynb)
 MINUTES ?= 240
 MODULES := node_modules/installed
 NPM := $(BIN)/python tests/npm.py
+EVERYTHING := '.[test,site]'
 PIP := $(BIN)/python -m pip install --no-compile
 PYTEST := $(BIN)/python -m pytest --numprocesses=2 --dist=loadscope --no-loadscope-reorder
 
@@ -85,7 +86,7 @@ $(VENV)/installed: requirements.txt pyproject.toml
 	touch $@
 
 $(VENV)/test-installed: requirements.txt pyproject.toml
-	$(call install,--editable '.[test,site]')
+	$(call install,--editable $(EVERYTHING))
 	touch $(VENV)/installed $(VENV)/site-installed $@
 
 $(VENV)/site-installed: requirements.txt pyproject.toml
