@@ -35,14 +35,16 @@ ifeq ($(shell uname)$(DISPLAY)$(WAYLAND_DISPLAY),Linux)
 WITHOUT_DISPLAY := --no-browser
 endif
 
-# The newest pip takes half the time to resolve; it would compile all with one core. Tests are not compiled, nor SymPy,
-# which torch loads for its compiler only; a few files are for other versions of Python, and cannot be.
+# The newest pip takes half the time to resolve.
 define install
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) --upgrade pip
 	$(PIP) --requirement requirements.txt $(1)
-	$(BIN)/python -m compileall -q -j 0 -x '/(tests?|sympy)/' $(VENV)/lib > $(VENV)/compiled.log || true
 endef
+
+# With all cores, which pip does not. Tests are not compiled, nor SymPy, which torch loads for its compiler only; a few
+# files are for other versions of Python, and cannot be. To make the site once takes less time without.
+COMPILE := $(BIN)/python -m compileall -q -j 0 -x '/(tests?|sympy)/' $(VENV)/lib > $(VENV)/compiled.log || true
 
 .PHONY: lab test weekly mutants bench notebooks figures site bundle
 
@@ -83,15 +85,17 @@ bundle: $(MODULES)
 
 $(VENV)/installed: requirements.txt pyproject.toml
 	$(call install)
+	$(COMPILE)
 	touch $@
 
 $(VENV)/test-installed: requirements.txt pyproject.toml
 	$(call install,--editable $(EVERYTHING))
+	$(COMPILE)
 	touch $(VENV)/installed $(VENV)/site-installed $@
 
 $(VENV)/site-installed: requirements.txt pyproject.toml
 	$(call install,--editable '.[site]')
-	touch $(VENV)/installed $@
+	touch $@
 
 $(VENV)/browser-installed: $(VENV)/test-installed
 	$(BIN)/python tests/chromium.py
