@@ -20,6 +20,7 @@ NOTEBOOKS ?= $(wildcard notebooks/*.ipynb)
 MINUTES ?= 240
 MODULES := node_modules/installed
 NPM := $(BIN)/python tests/npm.py
+# By name, for make ends an argument at a comma.
 EVERYTHING := '.[test,site]'
 PIP := $(BIN)/python -m pip install --no-compile
 PYTEST := $(BIN)/python -m pytest --numprocesses=2 --dist=loadscope --no-loadscope-reorder

@@ -22,7 +22,7 @@ from toy_transformer.data import Batch, from_counts
 from toy_transformer.model import ModelConfig, Transformer
 
 ADAMW = dict(beta1=0.9, beta2=0.999, eps=1e-8, amsgrad=False, maximize=False, fused=True)
-"""The settings of AdamW that stay at torch's defaults."""
+"""The settings of AdamW that no training changes: torch's defaults, in one kernel."""
 
 Weights = dict[str, Tensor]
 """The parameters of a model by name."""
