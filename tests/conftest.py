@@ -12,7 +12,6 @@ import matplotlib
 from jaxtyping import install_import_hook
 
 MODULES = [
-    "data",
     "model",
     "_gradients",
     "training",

@@ -24,9 +24,10 @@ from toy_transformer.weights import build, numbers_of
 
 CASES = pytest.mark.parametrize("cases", [1_000, pytest.param(100_000, marks=pytest.mark.weekly)])
 NUMBERS = st.integers(-5, 5) | st.integers() | st.integers(10**15, 10**30) | st.just(10**4000) | st.floats()
+CHARACTERS = st.characters()  # surrogates, too, which JSON can bring
 JUNK = st.recursive(
-    st.none() | st.booleans() | NUMBERS | st.text(max_size=9) | st.binary(max_size=9),
-    lambda inner: st.lists(inner, max_size=5) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    st.none() | st.booleans() | NUMBERS | st.text(CHARACTERS, max_size=9) | st.binary(max_size=9),
+    lambda inner: st.lists(inner, max_size=5) | st.dictionaries(st.text(CHARACTERS, max_size=3), inner, max_size=3),
     max_leaves=8,
 )
 
@@ -159,11 +160,13 @@ def test_messages(cases):
     messages = st.dictionaries(st.sampled_from(names), values, min_size=1, max_size=3)
 
     def receive(message) -> None:
+        before = explorer.get_state()
         try:
             explorer.set_state(message)
         except traitlets.TraitError as error:
-            assert str(error)
-        assert explorer.verdict
+            assert str(error) and explorer.get_state() == before
+        else:
+            assert explorer.verdict
 
     fuzz(cases, messages, receive)
 
@@ -181,10 +184,12 @@ def test_codes(cases):
         return f"{spoilt}.{checksum(spoilt)}"
 
     def read(code) -> None:
+        before = explorer.get_state()
         try:
             explorer.from_code(code)
         except ValueError as error:
-            assert str(error) and len(str(error)) < 400
-        assert explorer.verdict
+            assert str(error) and len(str(error)) < 400 and explorer.get_state() == before
+        else:
+            assert explorer.verdict
 
-    fuzz(cases, st.lists(edits, min_size=1, max_size=3).map(spoil) | st.text() | JUNK, read)
+    fuzz(cases, st.lists(edits, min_size=1, max_size=3).map(spoil) | st.text(CHARACTERS) | JUNK, read)

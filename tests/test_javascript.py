@@ -174,7 +174,7 @@ def gradients() -> Iterator[dict]:
         )
         numbers = {name: rng.normal(size=shape) for name, shape in SHAPES.items()}
         model = build(numbers, config, torch.float64).requires_grad_()
-        batch = next(VariableLengthStrings(config.task, seed=i).epochs())[0]
+        (batch,) = next(VariableLengthStrings(config.task, epoch_size=64, seed=i).epochs())
         loss = loss_of(model, batch)
         loss.backward()
         weights = numbers_of(model)
