@@ -11,6 +11,7 @@ from pathlib import Path
 
 import chromium
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 from servers import wait_for_server
 
@@ -62,6 +63,13 @@ def watch(page: Page) -> list[str]:
     page.on("pageerror", lambda error: errors.append(str(error)))
     page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
     return errors
+
+
+def violations(page: Page, context: str | None = None) -> list[tuple[str, list[str]]]:
+    """What axe finds, and where. It would load the style sheets once more, which a page from a disk may not."""
+    options = {"resultTypes": ["violations"], "preload": False}
+    found = Axe().run(page, context, options).response["violations"]
+    return [(violation["id"], [node["html"][:200] for node in violation["nodes"]]) for violation in found]
 
 
 IS_READY = """name => {

@@ -8,7 +8,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import matplotlib
 from jaxtyping import install_import_hook
 
 MODULES = [
@@ -26,17 +25,13 @@ MODULES = [
     "pictures.views",
 ]
 install_import_hook([f"toy_transformer.{name}" for name in MODULES], "beartype.beartype")
-matplotlib.use("agg")
 
-import matplotlib.pyplot as plt  # noqa: E402
 import pytest  # noqa: E402
 from browser import browser  # noqa: E402, F401
 from filelock import FileLock  # noqa: E402
 from hypothesis import settings  # noqa: E402
 from hypothesis.configuration import set_hypothesis_home_dir  # noqa: E402
 from tidy import ELSEWHERE  # noqa: E402
-
-from toy_transformer import experiments  # noqa: E402
 
 set_hypothesis_home_dir(os.environ["HYPOTHESIS"])
 settings.register_profile("no files, no clock", database=None, deadline=None, derandomize=True)
@@ -52,7 +47,7 @@ def published() -> dict:
 
 
 @pytest.fixture(scope="session")
-def runs() -> dict[str, list[experiments.Run]]:
+def runs() -> dict[str, list["experiments.Run"]]:
     """All experiments, trained once in a session, by the worker that comes first."""
     path = Path(os.environ[ELSEWHERE]) / RUNS
     with FileLock(f"{path}.lock"):
@@ -104,23 +99,26 @@ def package(runs, tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def walkthrough(runs) -> experiments.Run:
+def walkthrough(runs) -> "experiments.Run":
     return runs["walkthrough"][0]
 
 
 @pytest.fixture(scope="session")
-def generalization_errors(runs) -> experiments.Run:
+def generalization_errors(runs) -> "experiments.Run":
     return runs["generalization_errors"][0]
 
 
 @pytest.fixture
 def trained_once(runs, monkeypatch) -> None:
     """`experiments.run` gives the models that are there already."""
-    monkeypatch.setattr(experiments, "run", runs.__getitem__)
+    monkeypatch.setattr("toy_transformer.experiments.run", runs.__getitem__)
 
 
 @pytest.fixture(autouse=True)
 def style():
+    import matplotlib.pyplot as plt  # not where pytest-xdist only hands tests out
+
+    plt.switch_backend("agg")
     with plt.style.context("toy_transformer.pictures.style"):
         yield
     plt.close("all")

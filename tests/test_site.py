@@ -14,8 +14,7 @@ from threading import Thread
 
 import nbformat
 import pytest
-from axe_playwright_python.sync_playwright import Axe
-from browser import watch
+from browser import violations, watch
 from playwright.sync_api import Browser, Page, expect
 from test_explorer_page import settle
 
@@ -88,7 +87,7 @@ def moves_as_python_says(page: Page, file: Path) -> None:
     "name", [pytest.param(name, marks=[pytest.mark.weekly] * (name not in QUICK)) for name in (*NOTEBOOKS, *OTHERS)]
 )
 def test_a_page_is_alive_accessible_and_fits(site, browser, name):
-    """Light and dark, wide and narrow. Axe would load the style sheets once more, which a page from a disk may not."""
+    """Light and dark, wide and narrow."""
     with opened(browser, f"file://{site}/{name}.html", offline=True) as page:
         wake_all(page)
         moves_as_python_says(page, site / f"{name}.html")
@@ -96,8 +95,7 @@ def test_a_page_is_alive_accessible_and_fits(site, browser, name):
             page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
             settle(page)
             assert page.evaluate("document.documentElement.dataset.theme") == scheme
-            found = Axe().run(page, options={"preload": False}).response["violations"]
-            assert [(v["id"], [node["html"][:200] for node in v["nodes"]]) for v in found] == []
+            assert violations(page) == []
         for width in (1600, 390, 320):
             page.set_viewport_size(dict(width=width, height=800))
             settle(page)

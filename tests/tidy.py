@@ -30,7 +30,11 @@ for _name in (
 def _files() -> set[Path]:
     """All files of the project, but not those of the environment, of git, or (outside `make`) compiled ones."""
     skipped = {".venv", ".git"} | (set() if sys.dont_write_bytecode else {"__pycache__"})
-    return {path for path in ROOT.rglob("*") if not skipped & set(path.relative_to(ROOT).parts)}
+    found = set()
+    for folder, folders, names in os.walk(ROOT):
+        folders[:] = set(folders) - skipped  # not entered
+        found |= {Path(folder, name) for name in [*folders, *names]}
+    return found
 
 
 def pytest_sessionstart(session):

@@ -14,7 +14,6 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from numpy.typing import ArrayLike
-from scipy.optimize import isotonic_regression
 
 TOKEN_STYLES = {
     "CLS": ("#555555", "D"),
@@ -540,6 +539,8 @@ def _spread(positions: ArrayLike, gap: float) -> np.ndarray:
 
     With x the sorted positions and g the gap, x_i − i·g must not decrease: isotonic regression.
     """
+    from scipy.optimize import isotonic_regression  # loads for a quarter of a second, and few pictures need it
+
     positions = np.asarray(positions, dtype=float)
     order, steps = np.argsort(positions, kind="stable"), gap * np.arange(len(positions))
     places = np.empty(len(positions))

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from statistics import median
 from typing import NamedTuple
 
-from scipy.stats import binomtest
 from tqdm.auto import tqdm
 
 from toy_transformer import experiments
@@ -176,6 +175,8 @@ def summary(rows: Sequence[SweepRow]) -> dict[str, Share | int]:
 
 def share(count: int, total: int) -> Share:
     """Say how large a share may be of which a sample of `total` has `count`, at 95 % confidence (Wilson 1927)."""
+    from scipy.stats import binomtest  # loads for a quarter of a second, and sweeps are imported everywhere
+
     return Share(count, total, *binomtest(count, total).proportion_ci(method="wilson"))
 
 
