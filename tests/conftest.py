@@ -18,7 +18,6 @@ MODULES = [
     "experiments",
     "annotated",
     "proofs.bounds",
-    "proofs.horizon",
     "editing.reduction",
     "editing.heads",
     "pictures.maps",

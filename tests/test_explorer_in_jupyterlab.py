@@ -19,9 +19,6 @@ from toy_transformer.weights import build, numbers_of
 
 ROOT = Path(__file__).parent.parent
 NOTEBOOKS = sorted(path.name for path in (ROOT / "notebooks").glob("*.ipynb"))
-QUICK = "02"
-"""The notebook that is run here with each change; weekly, all are."""
-
 SESSION = "jupyterapp.shell.currentWidget.context.sessionContext.session"
 IMPORTS = """\
 from toy_transformer import experiments
@@ -414,10 +411,8 @@ def test_dark_and_narrow(page, explorer):
     page.wait_for_function("() => document.body.dataset.jpThemeLight === 'true'")
 
 
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(name, marks=[pytest.mark.weekly] * (not name.startswith(QUICK))) for name in NOTEBOOKS],
-)
+@pytest.mark.weekly
+@pytest.mark.parametrize("name", NOTEBOOKS)
 def test_a_notebook_runs_to_its_end(lab, spare, name):
     page = lab.open(name, spare)
     page.errors.clear()  # of the notebook before: what its kernel was asked when it was shut down
@@ -487,6 +482,7 @@ def test_a_page_that_is_loaded_again_in_the_middle_of_a_drag(lab):
     lab.close(page)
 
 
+@pytest.mark.weekly
 def test_a_kernel_that_was_restarted_or_is_dead(lab, spare):
     page = open_explorers(lab, "restarted.ipynb", spare)
     explorer = page.locator(".toy-explorer").first

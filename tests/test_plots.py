@@ -57,14 +57,11 @@ def run(request):
     return request.getfixturevalue(request.param)
 
 
-def _figure(drawn):
-    return drawn.figure if isinstance(drawn, Axes) else drawn
-
-
 @pytest.mark.parametrize("view", VIEWS)
-def test_no_label_covers_another(run, view):
+def test_no_label_covers_another_and_words_say_the_numbers(run, view):
     """In every picture of the notebooks, and some harder ones, for both models."""
-    figure = _figure(VIEWS[view](run))
+    drawn = VIEWS[view](run)
+    figure = drawn.figure if isinstance(drawn, Axes) else drawn
     figure.canvas.draw()
     texts = [
         t for t in figure.findobj(Text) if t.get_visible() and t.get_text().strip() and t.get_window_extent().width
@@ -74,12 +71,7 @@ def test_no_label_covers_another(run, view):
     assert len(boxes) >= 2
     overlapping = [(one, two) for (one, box), (two, other) in combinations(boxes, 2) if box.overlaps(other)]
     assert overlapping == []
-
-
-@pytest.mark.parametrize("view", VIEWS)
-def test_every_picture_says_its_numbers_in_words(run, view):
-    words = Picture(VIEWS[view](run)).words
-    assert len(re.findall(r"\d[.,]\d|\d%|\d, \d", words)) >= 2
+    assert len(re.findall(r"\d[.,]\d|\d%|\d, \d", Picture(drawn).words)) >= 2
 
 
 def test_pictures_draw_the_numbers_they_are_given(walkthrough):
@@ -185,7 +177,7 @@ def test_pictures_do_not_need_the_style_to_be_set(walkthrough):
 def test_long_strings_are_shortened_in_the_picture_only(walkthrough):
     strings = ["a{500000000000000000}b{499999999999999999}c", "b", "c"]
     for figure in (
-        _figure(views.draw_cls_paths(walkthrough.model, strings)),
+        views.draw_cls_paths(walkthrough.model, strings).figure,
         views.draw_values(walkthrough.model, strings),
     ):
         assert max(len(text.get_text()) for text in figure.findobj(Text)) < 40

@@ -26,7 +26,7 @@ from toy_transformer.model import ModelConfig, Transformer
 ROOT = Path(__file__).parent.parent
 BUILD = ROOT / "src" / "site" / "build.py"
 NOTEBOOKS = sorted(path.stem for path in (ROOT / "notebooks").glob("*.ipynb"))
-QUICK = ["02-self-attention-block", "index", "glossary"]
+QUICK = ["05-right-at-every-length", "index", "glossary"]
 PLACES = re.compile(r'<div class="live"><script type="application/json">(.*?)</script>', re.DOTALL)
 OTHERS = ["index", "playground", "glossary", "run", "api"]
 

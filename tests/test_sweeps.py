@@ -115,6 +115,7 @@ def test_pool(pool, expected):
     assert sweep(ModelConfig(), SEEDS, pool, **FEW) == expected
 
 
+@pytest.mark.weekly
 def test_cluster(cluster, expected):
     assert sweep(ModelConfig(), SEEDS, cluster.get_executor(), **FEW) == expected
 
@@ -127,6 +128,7 @@ def test_worker_of_a_pool_killed(expected):
                 assert sweep(ModelConfig(), SEEDS, executor, **FEW) == expected
 
 
+@pytest.mark.weekly
 def test_worker_of_a_cluster_killed(cluster, expected):
     deadly = _Deadly(cluster.get_executor())
     assert deadly.pid in cluster.run(os.getpid).values()
