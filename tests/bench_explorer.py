@@ -60,7 +60,8 @@ MOVE = """async ([handle, x, y]) => {
     measured.changes = 0;
     for (let i = 0; performance.now() - start < 2000; i++) {
         await new Promise(requestAnimationFrame);
-        const at = { clientX: x + 70 * Math.sin(i / 20), clientY: y, buttons: 1 };
+        const to = x + Math.abs(((2 * i + 70) % 280) - 140) - 70; // two pixels a frame, to and fro
+        const at = { clientX: to, clientY: y, buttons: 1 };
         const options = { ...at, bubbles: true, cancelable: true, pointerId: 1, pointerType: "mouse" };
         node.dispatchEvent(new PointerEvent("pointermove", options));
         node.dispatchEvent(new MouseEvent("mousemove", options)); // what ipywidgets' slider listens to
