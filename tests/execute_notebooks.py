@@ -10,6 +10,7 @@ from pathlib import Path
 
 import nbformat
 from nbclient import NotebookClient
+from nbval_cells import NOTHING
 
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 
@@ -36,7 +37,13 @@ def execute(path: Path) -> nbformat.NotebookNode:
             cell.outputs = [output for output in cell.outputs if not _is_progress_bar(output)]
             for output in cell.outputs:
                 output.get("data", {}).pop(WIDGET_VIEW, None)
+            if is_folded(cell):
+                cell.outputs.insert(0, nbformat.v4.new_output("display_data", NOTHING))
     return notebook
+
+
+def is_folded(cell: nbformat.NotebookNode) -> bool:
+    return cell.metadata.get("jupyter", {}).get("outputs_hidden", False)
 
 
 def _is_progress_bar(output: nbformat.NotebookNode) -> bool:
