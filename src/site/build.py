@@ -29,6 +29,9 @@ NEEDS_PYTHON = {
     "LivePicture(": "The control of this picture works in JupyterLab",
     "print(exercises.check_": "Checking an answer needs Python",
 }
+NOTHING = {"text/html": ""}
+"""What stands first among folded outputs, for JupyterLab's sake."""
+
 LEFT_TO_THE_PLAYGROUND = {"epochs", "length_scaling", "question"}
 """The controls that the first page does not have."""
 
@@ -66,7 +69,8 @@ def make_ready(path: Path, sources: Path) -> nbformat.NotebookNode:
                 (sources / "glossary.md").write_text(f"# Glossary\n{glossary[1]}\n")
                 cell.source = cell.source.replace(glossary[0], "")
             continue
-        cell.outputs = [_page_output(output, sources, f"{path.stem}-{i}-{k}") for k, output in enumerate(cell.outputs)]
+        outputs = [output for output in cell.outputs if output.get("data") != NOTHING]
+        cell.outputs = [_page_output(output, sources, f"{path.stem}-{i}-{k}") for k, output in enumerate(outputs)]
         for code, sentence in NEEDS_PYTHON.items():
             if code in cell.source:
                 note = f'<p class="needs-python">{sentence}: <a href="run.html">run it yourself</a>.</p>'
