@@ -26,6 +26,9 @@ for _name in (
 ):
     os.environ[_name] = os.path.join(os.environ[ELSEWHERE], _name)
 
+# Tensors this small take longer with more threads, above all where two workers share two cores.
+os.environ["OMP_NUM_THREADS"] = "1"
+
 
 def _files() -> set[Path]:
     """All files of the project, but not those of the environment, of git, or (outside `make`) compiled ones."""
