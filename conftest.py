@@ -13,6 +13,13 @@ LONGEST_FIRST = [
     "test_fuzz.py",
     "test_javascript.py",
     "test_sweeps.py",
+    "test_plots.py",
+    "test_heads.py",
+    "08-self-attention-not-really.ipynb",
+    "05-right-at-every-length.ipynb",
+    "test_horizon.py",
+    "03-generalization-errors.ipynb",
+    "02-self-attention-block.ipynb",
 ]
 
 

@@ -102,6 +102,7 @@ def test_a_page_is_alive_accessible_and_fits(site, browser, name):
             assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
+@pytest.mark.weekly
 def test_an_output_that_no_renderer_shows_ends_the_build(tmp_path):
     (sources := tmp_path / "sources").mkdir()
     shutil.copy(BUILD.with_name("conf.py"), sources)
