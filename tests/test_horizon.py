@@ -2,7 +2,7 @@
 
 from collections import Counter
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 from inspect import signature
 from itertools import product
 
@@ -56,10 +56,16 @@ def _random_model(config: ModelConfig, seed: int) -> Transformer:
     return model.requires_grad_(False)
 
 
+@lru_cache
+def _all_counts(num_letters: int, longest: int) -> torch.Tensor:
+    rows = product(range(longest + 1), repeat=num_letters)
+    return torch.tensor([row for row in rows if 1 <= sum(row) <= longest])
+
+
 def _shortest_by_trying_all(model: Transformer, longest: int) -> int | None:
     """The length of the shortest wrong string, of all up to a length."""
     letters, required = model.config.task.letters, model.config.task.required
-    counts = torch.tensor([row for row in product(range(longest + 1), repeat=len(letters)) if 1 <= sum(row) <= longest])
+    counts = _all_counts(len(letters), longest)
     double = Transformer(model.config).double()
     double.load_state_dict(model.state_dict())
     with torch.no_grad():

@@ -29,7 +29,7 @@ from toy_transformer.proofs.all_lengths import NotCertified, certify_all_lengths
 from toy_transformer.proofs.horizon import SEARCHED_LENGTH, Undecidable, Unfinished, WrongAbout, shortest_wrong_string
 from toy_transformer.studies.sweeps import sweep
 from toy_transformer.task import Task
-from toy_transformer.training import TrainingConfig
+from toy_transformer.training import TrainingConfig, _Stack
 from toy_transformer.weights import build, numbers_of
 
 TESTS = sorted((Path(__file__).parent / "js").glob("*.test.mjs"))
@@ -185,19 +185,15 @@ def gradients() -> Iterator[dict]:
         yield {"weights": weights, "batch": plain(batch), "setting": setting_of(model)} | found
 
 
-def trained_by_torch(steps: int = 300, steps_an_epoch: int = 50) -> dict:
+def trained_in_python(steps: int = 300, steps_an_epoch: int = 50) -> dict:
     rates, model = TrainingConfig(), Transformer(seed=1).double()
-    begun = numbers_of(model)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=rates.learning_rate, weight_decay=rates.weight_decay)
-    end = rates.final_learning_rate / rates.learning_rate
-    scheduler = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, end, total_iters=rates.max_epochs)
+    begun, stack = numbers_of(model), _Stack([model], rates)
     batches = [batch for epoch in islice(VariableLengthStrings().epochs(), 2) for batch in epoch][:steps]
     for step, batch in enumerate(batches, start=1):
-        optimizer.zero_grad()
-        loss_of(model, batch).backward()
-        optimizer.step()
+        stack.step(batch)
         if step % steps_an_epoch == 0:
-            scheduler.step()
+            stack.lower_rate()
+    model.load_state_dict({name: weight[0] for name, weight in stack.weights.items()})
     return {
         "weights": begun,
         "batches": [plain(batch) for batch in batches],
@@ -261,7 +257,7 @@ def test_javascript(cases, runs, walkthrough, tmp_path):
         "adversaries": hard + [each for each in found if each["rightUpTo"] is None],
         "scaled": [proof_of(model.with_length_scaling(x)) for model in plain_models for x in (0.1, 0.5, 2.0)],
         "gradients": list(gradients()),
-        "trained": trained_by_torch(),
+        "trained": trained_in_python(),
         "drawn": drawn(),
     }
     (tmp_path / "expected.json").write_text(json.dumps(expected))

@@ -233,7 +233,7 @@ RED = {"01": 13, "02": 3, "03": 5, "04": 4, "05": 2, "06": 13, "07": 4, "08": 4}
 """The cells, of those that are compared, of which the last at the latest notices a weight that is off."""
 
 
-QUICK = ("02", "05")
+QUICK = ("02",)
 
 
 @pytest.mark.parametrize(
@@ -243,7 +243,7 @@ QUICK = ("02", "05")
         pytest.param("a weight off by 0.01", RED, 0, marks=pytest.mark.weekly),
         pytest.param("a softmax scaled by 1.01", RED, 11, marks=pytest.mark.weekly),
     ],
-    ids=["a weight, two notebooks", "a weight", "a softmax"],
+    ids=["a weight, one notebook", "a weight", "a softmax"],
 )
 def test_notebooks_go_red(project, spoil, numbers, more):
     paths = [path for path in NOTEBOOKS if path.name.startswith(tuple(numbers))]
@@ -274,21 +274,20 @@ FIRST_PICTURE = ("02-self-attention-block.ipynb", 11)
 
 
 def test_one_digit_and_one_colour_turn_one_cell_red(project):
-    path = _begin(project, NOTEBOOKS[0].name, 7)
-    sound, spoilt = '[0, 2, 2, 4]"', '[0, 2, 2, 5]"'
+    path = _begin(project, *FIRST_PICTURE)
+    sound, spoilt = "tensor(-1.392)", "tensor(-1.393)"
     source = path.read_text()
     assert source.count(sound) == 1
     path.write_text(source.replace(sound, spoilt))
-    _begin(project, *FIRST_PICTURE, "picture.ipynb")
     _replace(project, "pictures/plots.py", '"a": ("#0072B2"', '"a": ("#0094B2"')
     printed = _nbval(project)
     assert _failed(printed) == [
-        "notebooks/begin.ipynb::Cell 6",
-        "notebooks/picture.ipynb::Cell 3",
-        "notebooks/picture.ipynb::Cell 11",
+        "notebooks/begin.ipynb::Cell 3",
+        "notebooks/begin.ipynb::Cell 5",
+        "notebooks/begin.ipynb::Cell 11",
     ]
-    assert printed.count("PASSED notebooks") == 6 + 9
-    assert "- [0, 2, 2, 5]" in printed and "+ [0, 2, 2, 4]" in printed
+    assert printed.count("PASSED notebooks") == 8
+    assert f"- {spoilt}" in printed and f"+ {sound}" in printed
     committed, now = sorted(set(re.findall(r"^ *(/.*cell 11.*\.png)$", printed, re.MULTILINE)))
     assert difference_of_pictures(Path(committed).read_bytes(), Path(now).read_bytes()) in printed
 

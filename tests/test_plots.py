@@ -16,6 +16,7 @@ import figures
 from toy_transformer.editing.hand_written import EXACT
 from toy_transformer.model import ModelConfig, Transformer
 from toy_transformer.pictures import LivePicture, Picture, plots, views
+from toy_transformer.pictures.picture import words_of
 from toy_transformer.task import Task
 from toy_transformer.weights import build
 
@@ -62,7 +63,7 @@ def test_no_label_covers_another_and_words_say_the_numbers(run, view):
     """In every picture of the notebooks, and some harder ones, for both models."""
     drawn = VIEWS[view](run)
     figure = drawn.figure if isinstance(drawn, Axes) else drawn
-    figure.canvas.draw()
+    figure.draw_without_rendering()
     texts = [
         t for t in figure.findobj(Text) if t.get_visible() and t.get_text().strip() and t.get_window_extent().width
     ]
@@ -71,7 +72,7 @@ def test_no_label_covers_another_and_words_say_the_numbers(run, view):
     assert len(boxes) >= 2
     overlapping = [(one, two) for (one, box), (two, other) in combinations(boxes, 2) if box.overlaps(other)]
     assert overlapping == []
-    assert len(re.findall(r"\d[.,]\d|\d%|\d, \d", Picture(drawn).words)) >= 2
+    assert len(re.findall(r"\d[.,]\d|\d%|\d, \d", words_of(figure))) >= 2
 
 
 def test_pictures_draw_the_numbers_they_are_given(walkthrough):

@@ -24,7 +24,7 @@ test("the gradient is that of autograd", () => {
   }
 });
 
-test("AdamW and the schedule are torch's, over 300 steps on the same batches", () => {
+test("AdamW and the schedule are those of training.py, over 300 steps on the same batches", () => {
   const { weights, batches, setting, rates, final } = trained;
   assert.equal(batches.length, 300);
   const optimizer = new AdamW(weights);

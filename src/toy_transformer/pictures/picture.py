@@ -12,6 +12,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 
+def words_of(figure: Figure) -> str:
+    """Give what the functions that draw have left in words on its axes."""
+    return " ".join(ax.words for ax in figure.axes if hasattr(ax, "words"))
+
+
 class Picture:
     """A finished picture. Displayed, it is followed by its text alternative, folded up.
 
@@ -20,7 +25,7 @@ class Picture:
 
     def __init__(self, drawn: Axes | Figure, words: str | None = None):
         figure = drawn.figure if isinstance(drawn, Axes) else drawn
-        self.words = words or " ".join(ax.words for ax in figure.axes if hasattr(ax, "words"))
+        self.words = words or words_of(figure)
         png = BytesIO()
         with plt.style.context("toy_transformer.pictures.style"):
             figure.savefig(png, format="png")

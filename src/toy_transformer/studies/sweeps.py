@@ -76,7 +76,7 @@ def run_all(executor: Executor | None = None) -> dict[str, list[Run]]:
     }
 
 
-SEEDS_TOGETHER = 64
+SEEDS_TOGETHER = 96
 """How many seeds of a sweep are trained side by side, at most: more would need more memory and save no time."""
 
 
