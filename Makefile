@@ -23,7 +23,9 @@ NPM := $(BIN)/python tests/npm.py
 # By name, for make ends an argument at a comma.
 EVERYTHING := '.[test,site]'
 PIP := $(BIN)/python -m pip install --no-compile
-PYTEST := $(BIN)/python -m pytest --numprocesses=2 --dist=loadscope --no-loadscope-reorder
+# All plugins that are found would be compiled anew, Hypothesis among them, which takes a second in each process.
+PYTEST := $(BIN)/python -m pytest --disable-plugin-autoload -p xdist -p nbval \
+	--numprocesses=2 --dist=loadscope --no-loadscope-reorder
 
 # Python keeps no compiled files beside the sources.
 export PYTHONDONTWRITEBYTECODE := 1

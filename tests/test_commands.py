@@ -63,7 +63,10 @@ def test_a_readers_own_notebooks_are_left_alone(tmp_path):
     (mine / "scratch.ipynb").write_text(
         json.dumps({"cells": [code], "metadata": {}, "nbformat": 4, "nbformat_minor": 4})
     )
-    commands = {"ruff": ["check", "--no-cache"], "pytest": ["--collect-only", "-q", "-p", "no:hypothesispytest"]}
+    commands = {
+        "ruff": ["check", "--no-cache"],
+        "pytest": ["--collect-only", "--disable-plugin-autoload", "-p", "nbval"],
+    }
     for module, arguments in commands.items():
         run = subprocess.run([sys.executable, "-m", module, *arguments], cwd=tmp_path, capture_output=True, text=True)
         assert "scratch" not in run.stdout and run.returncode == {"ruff": 0, "pytest": 5}[module], (

@@ -166,7 +166,7 @@ def wait_for_horizon(explorer: Locator) -> str:
     return explorer.locator(".horizon").inner_text()
 
 
-@pytest.mark.parametrize("num_edits", [60, pytest.param(400, marks=pytest.mark.weekly)])
+@pytest.mark.parametrize("num_edits", [30, pytest.param(400, marks=pytest.mark.weekly)])
 def test_all_views_agree_with_the_model_after_random_edits(page, explorer, num_edits):
     rng = random.Random(0)
     handles = [explorer.locator(f'.handle[data-vector="{name}"]') for name in ("CLS", "a", "b", "c", "W_K.0", "W_V.0")]

@@ -205,10 +205,13 @@ def _replace(project: Path, module: str, old: str, new: str) -> None:
     path.write_text(source.replace(old, new))
 
 
+PLUGINS = ["--disable-plugin-autoload", "-p", "nbval"]
+
+
 def _nbval(project: Path) -> str:
     """Run nbval, which is to fail, in the project; give what it prints."""
     run = subprocess.run(
-        [sys.executable, "-m", "pytest", "-rA", "--color=no", "-p", "no:hypothesispytest", "notebooks"],
+        [sys.executable, "-m", "pytest", "-rA", "--color=no", *PLUGINS, "notebooks"],
         cwd=project,
         env=os.environ | {"PYTHONPATH": str(project / "src"), "TMPDIR": str(project)},
         capture_output=True,

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 
 def words_of(figure: Figure) -> str:
-    """Give what the functions that draw have left in words on its axes."""
+    """Give what the functions that draw have left in words on the axes of a figure."""
     return " ".join(ax.words for ax in figure.axes if hasattr(ax, "words"))
 
 
