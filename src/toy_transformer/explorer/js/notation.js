@@ -68,6 +68,6 @@ export function show(number, digits = 2) {
 /** @type {(point: number[]) => string} */
 export const vector = ([x, y]) => `(${show(x)}, ${show(y)})`;
 /** A whole number with commas; a million and more as it is. @type {(number: number) => string} */
-export const thousands = (number) => number.toLocaleString("en");
+export const thousands = new Intl.NumberFormat("en").format;
 /** How many letters, in words. @type {(count: number) => string} */
 export const letters = (count) => `${thousands(count)} ${count === 1 ? "letter" : "letters"}`;

@@ -3,7 +3,7 @@ import { html, svg } from "lit-html";
 import { niceLimit, spread } from "../geometry.js";
 import { TOKENS } from "../model.js";
 import { brief, show, thousands } from "../notation.js";
-import { MARKERS, arrow, card, choice, linePath, textAt } from "./shared.js";
+import { arrow, card, choice, linePath, marker, textAt } from "./shared.js";
 
 /** @typedef {import("./shared.js").App} App */
 /** @typedef {import("./shared.js").Drawn} Drawn */
@@ -51,7 +51,7 @@ function drawLine({ state }, { label, limit, points, height, name }, above) {
         <g class="${token} ${state.isLit(token)}" data-tags=${token}
           data-name=${name} data-value=${number} data-x=${x(number)}>
           <path d=${linePath([x(number), y + 8], [places[i], y + 20])} class="leader"></path>
-          <path d=${MARKERS[token]} transform="translate(${x(number)},${y})" class="marker"></path>
+          ${marker(token, x(number), y)}
           ${textAt({ x: places[i], y: y + 31, anchor: "middle", kind: `label ${token}`, text: token })}
           ${textAt({ x: places[i], y: y + 44, anchor: "middle", kind: `label ${token}`, text: show(number) })}
         </g>`)}

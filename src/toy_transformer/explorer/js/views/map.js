@@ -8,13 +8,11 @@ import { brief, thousands } from "../notation.js";
 import {
   COLUMNS, MAP, ROWS, colorOf, edges, logitsOnGrid, placeOfCorner, placeOfCounts, zeroCurve,
 } from "../triangle.js";
-import { card, drawLabelsAt, linePath, slider, textAt } from "./shared.js";
+import { CROSS, card, drawLabelsAt, linePath, slider, textAt } from "./shared.js";
 
 /** @typedef {import("./shared.js").App} App */
 /** @typedef {import("./shared.js").Drawn} Drawn */
 /** @typedef {{ string: string, counts: number[], wrong: boolean, place: number[] }} Mark */
-
-const CROSS = "M-5,-5 L5,5 M-5,5 L5,-5";
 
 /** @type {(app: App) => Drawn} */
 export function mapView(app) {
@@ -74,10 +72,12 @@ function marksOf({ state, derived: { counts, traces, search } }) {
 /** @type {(app: App, mark: Mark) => Drawn} */
 function drawMark({ state }, { string, wrong, place }) {
   const tags = `string:${string}`;
+  const cross = `M${place.join()}${CROSS}`;
   return svg`
-    <g class="mark ${wrong ? "wrong" : ""} ${state.isLit(tags)}" data-tags=${tags} data-mark=${string}
-      transform="translate(${place.join()})">
-      ${wrong ? svg`<path d=${CROSS} class="around"></path><path d=${CROSS}></path>` : svg`<circle r="5"></circle>`}
+    <g class="mark ${wrong ? "wrong" : ""} ${state.isLit(tags)}" data-tags=${tags} data-mark=${string}>
+      ${wrong
+        ? svg`<path d=${cross} class="around"></path><path d=${cross}></path>`
+        : svg`<circle cx=${place[0]} cy=${place[1]} r="5"></circle>`}
     </g>`;
 }
 

@@ -4,7 +4,7 @@ import { repeat } from "lit-html/directives/repeat.js";
 import { SIZE, boxOfTick, placeLabels, ticksOf } from "../geometry.js";
 import { vector } from "../notation.js";
 import { isToken, valueOf } from "../vectors.js";
-import { MARKERS, arrow, drawLabelsAt, textAt } from "./shared.js";
+import { arrow, drawLabelsAt, marker, textAt } from "./shared.js";
 
 /** @typedef {import("./shared.js").App} App */
 /** @typedef {import("./shared.js").Drawn} Drawn */
@@ -48,7 +48,7 @@ function drawHandle({ state, hand }, scale, name) {
   const isPinned = state.pinned.has(name) || (state.isTraining && state.held === name);
   const drawn = svg`<circle cx=${x} cy=${y} r="13" class=${isPinned ? "halo pinned" : "halo"}></circle>
     ${isToken(name)
-      ? svg`<path d=${MARKERS[name]} transform="translate(${x},${y})" class="marker"></path>`
+      ? marker(name, x, y)
       : arrow(scale.at([0, 0]), [x, y], "arrow")}`;
   if (!state.editable) {
     return svg`

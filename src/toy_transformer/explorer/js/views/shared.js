@@ -109,15 +109,20 @@ export const choice = (app, legend, options, chosen, name, choose) => html`
       <span>${brief(option)}</span></label>`)}
   </fieldset>`;
 
-/** The marker of a token, around the origin: one shape for each, as in the static pictures.
- * @type {Record<string, string>} */
-export const MARKERS = {
-  PAD: "M-5,-5 L5,5 M-5,5 L5,-5",
-  CLS: "M0,-7.5 L7.5,0 L0,7.5 L-7.5,0 Z",
-  a: "M-6,0 A6,6 0 1 0 6,0 A6,6 0 1 0 -6,0 Z",
-  b: "M-5.5,-5.5 H5.5 V5.5 H-5.5 Z",
-  c: "M0,-7 L6.5,5 L-6.5,5 Z",
+/** A path from where the pen is. Shapes are not moved by `transform`, for which the browser would make layers anew. */
+export const CROSS = "m-5,-5l10,10m-10,0l10,-10";
+
+/** Around a token's place: one shape for each, as in the static pictures. @type {Record<string, string>} */
+const MARKERS = {
+  PAD: CROSS,
+  CLS: "m0,-7.5l7.5,7.5l-7.5,7.5l-7.5,-7.5z",
+  a: "m-6,0a6,6 0 1 0 12,0a6,6 0 1 0 -12,0z",
+  b: "m-5.5,-5.5h11v11h-11z",
+  c: "m0,-7l6.5,12h-13z",
 };
+
+/** @type {(token: string, x: number, y: number) => Drawn} */
+export const marker = (token, x, y) => svg`<path d="M${x},${y}${MARKERS[token]}" class="marker"></path>`;
 
 /** @type {(from: number[], to: number[], kind: string) => Drawn} */
 export function arrow(from, to, kind) {

@@ -136,7 +136,7 @@ function drawTicks(scale, x, anchor) {
 /** @type {(power: number) => string} */
 function powerOfTen(power) {
   if (power >= 6) return `${10 ** (power - 6)} M`;
-  return power >= -3 ? (10 ** power).toLocaleString("en") : `1e−${-power}`;
+  return power >= -3 ? thousands(10 ** power) : `1e−${-power}`;
 }
 
 /** @type {(points: number[][]) => string} */
