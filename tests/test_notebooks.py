@@ -251,7 +251,7 @@ QUICK = ("02",)
 def test_notebooks_go_red(project, spoil, numbers, more):
     paths = [path for path in NOTEBOOKS if path.name.startswith(tuple(numbers))]
     for path in paths:
-        _begin(project, path.name, RED[path.name[:2]] + more, path.name)
+        _begin(project, path.name, RED[path.name[:2]] + more)
     _replace(project, *SPOILS[spoil])
     printed = _nbval(project)
     for path in paths:
@@ -261,11 +261,11 @@ def test_notebooks_go_red(project, spoil, numbers, more):
     assert more or "NameError" not in printed  # farther on, one follows where a cell is left out
 
 
-def _begin(project: Path, name: str, num_cells: int, new_name: str = "begin.ipynb") -> Path:
+def _begin(project: Path, name: str, num_cells: int) -> Path:
     """Put the first code cells of a notebook that are compared into the project."""
     notebook = nbformat.read(ROOT / "notebooks" / name, as_version=4)
     notebook.cells = [cell for cell in _code(notebook) if not _is_ignored(cell)][:num_cells]
-    nbformat.write(notebook, path := project / "notebooks" / new_name)
+    nbformat.write(notebook, path := project / "notebooks" / name)
     return path
 
 
@@ -285,9 +285,9 @@ def test_one_digit_and_one_colour_turn_one_cell_red(project):
     _replace(project, "pictures/plots.py", '"a": ("#0072B2"', '"a": ("#0094B2"')
     printed = _nbval(project)
     assert _failed(printed) == [
-        "notebooks/begin.ipynb::Cell 3",
-        "notebooks/begin.ipynb::Cell 5",
-        "notebooks/begin.ipynb::Cell 11",
+        f"notebooks/{path.name}::Cell 3",
+        f"notebooks/{path.name}::Cell 5",
+        f"notebooks/{path.name}::Cell 11",
     ]
     assert printed.count("PASSED notebooks") == 8
     assert f"- {spoilt}" in printed and f"+ {sound}" in printed
