@@ -200,6 +200,7 @@ def plot_values(
             color=color,
             ha="center",
             va="bottom",
+            bbox=BEHIND_TEXT,
             arrowprops=dict(arrowstyle="-|>", color=color, linewidth=1, shrinkA=0, shrinkB=0),
         )
     listed = ", ".join(f"{name} {value:.2f}" for name, value in zip(names, values, strict=True))
@@ -464,6 +465,8 @@ def _label_above_or_below(ax: Axes, point: ArrayLike, text: str, color: str) -> 
         ha="center",
         va="bottom" if above else "top",
         color=color,
+        bbox=BEHIND_TEXT,
+        zorder=4,  # in front of arrows
     )
 
 
