@@ -131,7 +131,7 @@ def test_sentences_on_the_horizon(walkthrough):
     assert sentence_on_horizon(build(EXACT | {"W_out": [[0, 0], [0, 0]]})).startswith("Not decided")
     assert "the shortest wrong one is abc{2165}" in sentence_on_horizon(walkthrough.model)
     always_yes = build(EXACT | {"CLS": [5, 5], "W_O": [[0, 0], [0, 0]], "classifier": [[1, 1]]})
-    assert sentence_on_horizon(always_yes).startswith("Wrong from the first letter on")
+    assert sentence_on_horizon(always_yes).startswith("Wrong about a single letter")
 
 
 def test_a_search_that_is_stopped_says_how_far_it_came(walkthrough):
@@ -204,7 +204,7 @@ def test_a_refused_message_leaves_the_last_good_state(explorer, message):
 def test_one_letter_is_no_letters(walkthrough):
     numbers = numbers_of(walkthrough.model)
     model = build(numbers | {"classifier": (-np.array(numbers["classifier"])).tolist()})
-    assert sentence_on_horizon(model).startswith("Wrong from the first letter on")
+    assert sentence_on_horizon(model).startswith("Wrong about a single letter")
     wrong_at_two = next(
         sentence
         for seed in range(100)

@@ -23,7 +23,7 @@ def sentence_on_horizon(model: Transformer, max_boxes: int = 2000) -> str:
     if wrong is None:
         return _sentence_on_all(model, max_boxes)
     if wrong.length == 1:
-        return f"Wrong from the first letter on: {wrong.string}."
+        return f"Wrong about a single letter: {wrong.string}."
     return f"{_right_up_to(wrong.length - 1)}; the shortest wrong one is {wrong.string}."
 
 

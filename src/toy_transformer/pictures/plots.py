@@ -276,7 +276,7 @@ def plot_horizons(horizons: Mapping[str, ArrayLike], perfect: Mapping[str, Array
             style = dict(color=color, markeredgecolor=INK, markersize=5)
             ax.plot(_on_log_axis(lengths[chosen]), heights[chosen], "o", **style)
         median = np.median(lengths)
-        ax.plot([_on_log_axis(median)] * 2, [row - 0.4, row + 0.4], color=HEAD_COLORS[0], linewidth=3)
+        ax.plot([_on_log_axis(median)] * 2, [row - 0.4, row + 0.4], color=HEAD_COLORS[0], linewidth=3, zorder=0)
         words.append(f"{kind}: median {median:,.0f}, from {lengths.min():,} to {lengths.max():,}")
     ax.plot([], [], "o", color=INK, markersize=5, label="no test errors")
     ax.plot([], [], "o", color="white", markeredgecolor=INK, markersize=5, label="test errors")

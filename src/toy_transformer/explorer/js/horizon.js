@@ -88,7 +88,7 @@ export class Search {
     if (!this.isDone) return `${range(this.rightUpTo)}, as far as searched; the search goes on.`;
     if (this.wrong) {
       const { string, counts } = this.wrong;
-      if (total(counts) === 1) return `Wrong from the first letter on: ${string}.`;
+      if (total(counts) === 1) return `Wrong about a single letter: ${string}.`;
       return `${range(this.rightUpTo)}; the shortest wrong one is ${string}.`;
     }
     if (this.rightUpTo < this.maxLength && this.rightUpTo + 1 !== this.found?.length) {
