@@ -96,6 +96,8 @@ def test_notebook_4(runs, good):
     trained = [run.model for run in runs["all_initializations"]]
     assert horizon(edited(good, "classifier", lambda rows: [[2 * x for x in rows[0]]])) == 2166
     assert horizon(edited(good, "CLS", lambda row: [1.25 * x for x in row])) > 5644
+    block = good.self_attention_block  # what head 0 loses, only unit 0 makes a no
+    assert (good.classifier.weight @ block.W_O.weight)[0, 0] < 0 < (good.classifier.weight @ block.W_O.weight)[0, 1]
     assert shortest_wrong_string(trained[7]).length == 93
     number_5 = runs["all_initializations"][5]
     losses = number_5.validation_losses
