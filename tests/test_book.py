@@ -73,6 +73,7 @@ def test_notebook_2(good):
             good, "W_O", lambda rows, head=head: [rows[0], [x - 1.5 * (i == head) for i, x in enumerate(rows[1])]]
         )
         assert answers(lower, "baac") == [False]
+    assert answers(edited(good, "classifier", lambda rows: [[rows[0][0], rows[0][1] - 1.5]]), "baac") == [False]
     without_unit_1 = edited(good, "W_in", lambda rows: [rows[0], [0, 0]])
     assert answers(without_unit_1, "aac", "baac", "b") == [False, True, False]
     weights = good.trace(["ab{1000}", "ab{1000000}"]).attention_weights[:, 0, 0]
