@@ -298,7 +298,7 @@ def test_a_code_brings_the_state_back(page, open_page, seeds):
         field.fill(bad)
         field.press("Enter")
         settle(other)
-        assert reason in other.locator("details.code + .problem").inner_text()
+        expect(other.locator("details.code + .problem")).to_contain_text(reason)
         assert fields(other) == start
     field.fill(f"  {code} ")
     field.press("Enter")
