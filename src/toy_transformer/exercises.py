@@ -231,20 +231,6 @@ def check_shortest_wrong(string: str, model: Transformer) -> str | None:
 
 
 @_check
-def check_number_of_counts(number: int, length: int) -> str | None:
-    """Notebook 04: which number of counts of three letters does a length have?"""
-    if number == math.comb(length + 2, 2):
-        return None
-    if number == 3**length:
-        return "this is the number of strings. Strings with the same counts, such as ab and ba, are counted once here."
-    if number == math.comb(length - 1, 2):
-        return "these are the counts in which every letter occurs. Some may be missing."
-    if number == math.comb(length + 3, 3) - 1:
-        return "these are the counts of all lengths up to this one."
-    return f"with n_a letters a there may be 0 to {length:,} − n_a letters b, and the rest is c. Add up over all n_a."
-
-
-@_check
 def check_scaled_horizon(head_and_factor: Sequence[float], model: Transformer, length: int) -> str | None:
     """Notebook 04: `head_and_factor`, at most 10, for a query with which every string of some length is right."""
     head, factor = head_and_factor
@@ -310,12 +296,12 @@ def check_one_letter_logit(logit: float, positives: int, negatives: int) -> str 
 
 @_check
 def check_all_of_eight(share: float) -> str | None:
-    """Notebook 06: the share of clean seeds at which eight of eight clean ones have a probability of 5 %."""
-    if math.isclose(share**8, 0.05, rel_tol=0.05):
+    """Notebook 06: the share of clean seeds at which eight of eight clean ones have a probability of one half."""
+    if math.isclose(share**8, 0.5, rel_tol=0.05):
         return None
     if not 0 < share < 1:
         return "a share is a number between 0 and 1."
-    return f"with a share of {share:.3g}, eight of eight are clean with probability {share**8:.2g}, not 0.05."
+    return f"with a share of {share:.3g}, eight of eight are clean with probability {share**8:.2g}, not 0.5."
 
 
 @_check
@@ -390,7 +376,7 @@ def check_note_shape(shape: Sequence[int], n: int, d: int, d_k: int) -> str | No
 
 @_check
 def check_admirer(tokens: Sequence[Sequence[float]]) -> str | None:
-    """Notebook 08: two tokens of which the first likes the other best, without maps."""
+    """Notebook 08: two tokens of which the first likes the other best, without matrices."""
     x = torch.tensor(tokens, dtype=torch.float64)
     if x.shape != (2, 2):
         return f"two rows of two numbers are asked for; these have the shape {tuple(x.shape)}."

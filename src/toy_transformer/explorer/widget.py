@@ -35,6 +35,9 @@ VIEWS = (
 """What an explorer can show: its views; in those of the embeddings and of the path, the arrows of the maps as well; and
 the controls of the epoch, of κ and of the question."""
 
+LIVE_ONLY = {"training": "training", "epochs": "the epochs", "length_scaling": "κ", "question": "the question"}
+"""What a still does not show, by view."""
+
 FROM_THE_PAGE = {"weights", "strings", "model_name", "epoch", "length_scaling", "required"}
 """The traits that a page may set: they are its state."""
 
@@ -95,9 +98,11 @@ class _WithStill(WithPicture):
         shown = next(iter(self.explorers.values())).views
         left_out = "embeddings" if {"embeddings", "arrows"} <= set(shown) else "arrows"
         panels = [view for view in shown if view in pictures_of.PANELS and view != left_out]
+        live = ", ".join(LIVE_ONLY[view] for view in shown if view in LIVE_ONLY)
+        missing = [f"(This is a picture. The live view has {live} as well.)"] if live else []
         models = {}
         for name, explorer in self.explorers.items():
-            title = [name] * (len(self.explorers) > 1) + explorer.sentences * ("verdict" in shown)
+            title = [name] * (len(self.explorers) > 1) + explorer.sentences * ("verdict" in shown) + missing
             models["\n".join(title)] = explorer.model, explorer.strings
         with plt.style.context("toy_transformer.pictures.style"):
             figure = pictures_of.draw_panels(models, panels or ["map"])

@@ -17,6 +17,7 @@ from toy_transformer.pictures import maps, plots
 from toy_transformer.proofs.horizon import SEARCHED_LENGTH, horizon, shortest_wrong_string
 from toy_transformer.studies.sweeps import SweepRow
 from toy_transformer.training import TrainedModel
+from toy_transformer.weights import numbers_of
 
 MAX_STRINGS = 10
 MAX_POSITIONS = 12
@@ -213,10 +214,21 @@ def _draw_heads_panel(model: Transformer, strings: Sequence[str], place: SubFigu
     draw_queries_and_keys(model, string, axes.tolist())
 
 
+def _draw_numbers_panel(model: Transformer, strings: Sequence[str], place: SubFigure) -> None:
+    lines = []
+    for name, numbers in numbers_of(model).items():
+        for index, row in enumerate(np.atleast_2d(numbers)):
+            lines.append(f"{name * (index == 0):<11}" + "".join(f"{number:8.2f}" for number in row))
+    ax = place.subplots()
+    ax.text(0, 1, "\n".join(lines), family="monospace", va="top")
+    ax.axis("off")
+
+
 PANELS = {
     "embeddings": _draw_embeddings_panel,
     "arrows": _draw_arrows_panel,
     "heads": _draw_heads_panel,
+    "numbers": _draw_numbers_panel,
     "path": lambda model, strings, place: draw_cls_paths(model, strings, place.subplots()),
     "map": lambda model, strings, place: draw_triangle(model, strings, ax=place.subplots()),
 }
