@@ -231,6 +231,20 @@ def check_shortest_wrong(string: str, model: Transformer) -> str | None:
 
 
 @_check
+def check_number_of_counts(number: int, length: int) -> str | None:
+    """Notebook 04: which number of counts of three letters does a length have?"""
+    if number == math.comb(length + 2, 2):
+        return None
+    if number == 3**length:
+        return "this is the number of strings. Strings with the same counts, such as ab and ba, are counted once here."
+    if number == math.comb(length - 1, 2):
+        return "these are the counts in which every letter occurs. Some may be missing."
+    if number == math.comb(length + 3, 3) - 1:
+        return "these are the counts of all lengths up to this one."
+    return f"with n_a letters a there may be 0 to {length:,} − n_a letters b, and the rest is c. Add up over all n_a."
+
+
+@_check
 def check_scaled_horizon(head_and_factor: Sequence[float], model: Transformer, length: int) -> str | None:
     """Notebook 04: `head_and_factor`, at most 10, for a query with which every string of some length is right."""
     head, factor = head_and_factor
