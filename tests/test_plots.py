@@ -105,9 +105,10 @@ def test_functions_draw_where_they_are_told(walkthrough):
 
 @given(st.lists(st.floats(-100, 100), min_size=1, max_size=12), st.floats(0.01, 10))
 def test_spread_keeps_the_order_and_the_distance(positions, gap):
-    places = plots._spread(positions, gap)
-    in_order = places[np.argsort(positions, kind="stable")]
-    assert (np.diff(in_order) >= gap - 1e-9).all()
+    order = np.argsort(positions, kind="stable")
+    places, inside = plots._spread(positions, gap, -1000, 1000), plots._spread(positions, gap, -5, 130)
+    assert (np.diff(places[order]) >= gap - 1e-9).all() and (np.diff(inside[order]) >= gap - 1e-9).all()
+    assert -5 - 1e-9 <= inside.min() - gap / 2 and inside.max() + gap / 2 <= 130 + 1e-9
     assert np.mean(places) == pytest.approx(np.mean(positions), abs=1e-6)
     if len(positions) > 1 and np.diff(np.sort(positions)).min() > gap:
         np.testing.assert_allclose(places, positions, atol=1e-9)

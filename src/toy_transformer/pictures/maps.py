@@ -163,7 +163,7 @@ def _mark(ax: Axes, points: Mapping[str, Float[np.ndarray, "2"]], wrong: Collect
     for string, point in points.items():
         marker = dict(marker="X", color="black") if string in wrong else dict(marker="o", color="white")
         ax.plot(*point, markeredgecolor="white" if string in wrong else "black", markersize=9, clip_on=False, **marker)
-        left = ax.transData.transform(point)[0] > ax.transAxes.transform((0.6, 0))[0]
+        left = ax.transData.transform(point)[0] > ax.transAxes.transform((0.49, 0))[0]
         offset, align = ((-7, 9), "right") if left else ((7, 9), "left")
         label = f"{string} wrong" if string in wrong else string
         place = dict(textcoords="offset points", va="bottom", ha=align, bbox=BEHIND_TEXT, annotation_clip=False)

@@ -191,7 +191,7 @@ def plot_values(
         ax.text(threshold, -0.95, f" threshold {threshold:g} ", ha="right", va="bottom")
     _points_below(ax, values, names)
     labels = [f"{string} {value:.2f}" for string, value in zip(strings, means, strict=True)]
-    places = _spread(means, _gap_for(ax, map(_short, labels)))
+    places = _spread_labels(ax, means, map(_short, labels))
     for x, place, label in zip(means, places, labels, strict=True):
         ax.annotate(
             _short(label),
@@ -496,7 +496,7 @@ def _points_below(ax: Axes, numbers: ArrayLike, names: Sequence[str], hollow: Co
     points = dict(zip(names, np.asarray(numbers, dtype=float), strict=True))
     labels = [f"{name} ×{names.count(name)}" if names.count(name) > 1 else _short(name) for name in points]
     labels = [f"{label}\n{x:.2f}" for label, x in zip(labels, points.values(), strict=True)]
-    places = _spread(list(points.values()), _gap_for(ax, labels))
+    places = _spread_labels(ax, list(points.values()), labels)
     for (name, x), label, place in zip(points.items(), labels, places, strict=True):
         color, marker = _token_style(name)
         ax.plot(x, 0, color=color, marker=marker, markerfacecolor="white" if name in hollow else color)
@@ -519,33 +519,38 @@ def _label_at_right(ax: Axes, points: np.ndarray, labels: Sequence[str]) -> None
     """Write labels one above the other, right of the picture, each with a thin line to its point."""
     low, high = ax.get_ylim()
     height = ax.bbox.height * 72 / ax.get_figure(root=True).dpi
-    places = _spread(points[:, 1], 1.5 * plt.rcParams["font.size"] * (high - low) / height)
+    places = _spread(points[:, 1], 1.5 * plt.rcParams["font.size"] * (high - low) / height, low, high)
     edge = ax.get_xlim()[1]
     for (x, y), place, label in zip(points, places, labels, strict=True):
         ax.plot([x, edge], [y, place], color=FAINT, linewidth=0.7, clip_on=False, zorder=-1)
         ax.annotate(label, (edge, place), (4, 0), textcoords="offset points", va="center", annotation_clip=False)
 
 
-def _gap_for(ax: Axes, labels: Iterable[str]) -> float:
-    """The distance, in units of the x-axis, at which none of the labels covers another."""
-    longest = max(len(line) for label in labels for line in label.splitlines())
+def _spread_labels(ax: Axes, positions: ArrayLike, labels: Iterable[str]) -> np.ndarray:
+    """Move the centres of labels along the x-axis until none covers another, or leaves the picture."""
     low, high = ax.get_xlim()
-    return (longest * 0.68 * plt.rcParams["font.size"] + 6) * (high - low) / _width_in_points(ax)
+    longest_lines = np.array([max(map(len, label.splitlines())) for label in labels])
+    points = longest_lines * 0.68 * plt.rcParams["font.size"] + 6
+    return _spread(positions, points * (high - low) / _width_in_points(ax), low, high)
 
 
 def _width_in_points(ax: Axes) -> float:
     return ax.bbox.width * 72 / ax.get_figure(root=True).dpi
 
 
-def _spread(positions: ArrayLike, gap: float) -> np.ndarray:
-    """Move positions apart as little as possible (least squares) until none is nearer than `gap`.
+def _spread(positions: ArrayLike, widths: ArrayLike, low: float, high: float) -> np.ndarray:
+    """Move the centres of things with `widths` apart as little as possible (least squares) until none covers another.
 
-    With x the sorted positions and g the gap, x_i − i·g must not decrease: isotonic regression.
+    They end between `low` and `high`, or where there is no room for all, from `low` on. With x the sorted positions
+    and s the centres of the things side by side, x_i − s_i must not decrease: isotonic regression.
     """
     from scipy.optimize import isotonic_regression  # loads for a quarter of a second, and few pictures need it
 
-    positions = np.asarray(positions, dtype=float)
-    order, steps = np.argsort(positions, kind="stable"), gap * np.arange(len(positions))
+    positions, widths = np.asarray(positions, dtype=float), np.broadcast_to(widths, len(positions))
+    order = np.argsort(positions, kind="stable")
+    ends = np.cumsum(widths[order])
+    side_by_side = ends - widths[order] / 2
+    fit = isotonic_regression(positions[order] - side_by_side).x
     places = np.empty(len(positions))
-    places[order] = isotonic_regression(positions[order] - steps).x + steps
+    places[order] = np.clip(fit, low, max(low, high - ends[-1])) + side_by_side
     return places
