@@ -102,7 +102,8 @@ class _WithStill(WithPicture):
         missing = [f"(This is a picture. The live view has {live} as well.)"] if live else []
         models = {}
         for name, explorer in self.explorers.items():
-            title = [name] * (len(self.explorers) > 1) + explorer.sentences * ("verdict" in shown) + missing
+            names = [name] * (len(self.explorers) > 1) + [explorer.model_name] * (len(explorer.models) > 1)
+            title = names + explorer.sentences * ("verdict" in shown) + missing
             models["\n".join(title)] = explorer.model, explorer.strings
         with plt.style.context("toy_transformer.pictures.style"):
             figure = pictures_of.draw_panels(models, panels or ["map"])
