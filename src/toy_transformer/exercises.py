@@ -380,7 +380,7 @@ def check_score(score: float, model: Transformer, head: int, query: str, key: st
 
 @_check
 def check_note_shape(shape: Sequence[int], n: int, d: int, d_k: int) -> str | None:
-    """Notebook 08: the shape of Q x xᵀ Kᵀ, where `n` tokens of `d` numbers are columns, and keys have `d_k`."""
+    """Notebook 08: the shape of (Qx)(Kx)ᵀ, where `n` tokens of `d` numbers are columns, and keys have `d_k`."""
     if shape == [d_k, d_k]:
         return None
     if shape == [n, n]:
