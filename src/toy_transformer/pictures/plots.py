@@ -248,7 +248,7 @@ def plot_lengths(lengths: Mapping[str, Mapping[str, float]], ax: Axes | None = N
 
     `lengths` has, for each kind of model, a number for each matrix.
     """
-    ax = ax or plt.subplots(figsize=(7, 3.2))[1]
+    ax = ax or plt.subplots(figsize=(7, 5))[1]
     matrices = list(next(iter(lengths.values())))
     height = 0.8 / len(lengths)
     for i, (kind, numbers) in enumerate(lengths.items()):
@@ -389,7 +389,7 @@ def _bar_style(i: int) -> dict:
         dict(color=INK, edgecolor=INK),
         dict(color="white", edgecolor=INK, hatch="///"),
         dict(color=FAINT, edgecolor=INK),
-        dict(color="white", edgecolor=INK, hatch="..."),
+        dict(color="white", edgecolor=INK, hatch="...."),
     ][i]
 
 
