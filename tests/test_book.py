@@ -6,6 +6,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
+import torch
 
 from toy_transformer.editing.hand_written import scale_query
 from toy_transformer.model import Transformer
@@ -80,6 +81,13 @@ def test_notebook_2(good):
     assert weights[0, 1] > 0.5 > weights[1, 1]
 
 
+def test_attention_alone_says_yes_wherever_head_1_finds_b(good):
+    (results_0, results_1), block = good.trace(["abc"]).V[0, :, 1:, 0], good.self_attention_block
+    for result in (results_0.min(), results_0.max()):
+        cls = good.embedding.weight[0] + block.W_O.weight @ torch.stack([result, results_1[1]])
+        assert cls @ good.classifier.weight[0] > 0
+
+
 def test_notebook_3(generalization_errors, good, bad):
     counts = [bad.tokenizer.counts(string) for string in generalization_errors.wrong_strings]
     assert all(a + b + c > 50 for a, b, c in counts)
@@ -96,7 +104,6 @@ def test_notebook_3(generalization_errors, good, bad):
 
 
 def test_notebook_4(runs, good):
-    trained = [run.model for run in runs["all_initializations"]]
     assert horizon(edited(good, "classifier", lambda rows: [[2 * x for x in rows[0]]])) == 2166
     assert horizon(edited(good, "CLS", lambda row: [1.25 * x for x in row])) > 5644
     number_5 = runs["all_initializations"][5]
@@ -126,6 +133,20 @@ def test_the_smallest_leads_in_notebook_5(runs, seed, kappa, smallest_lead):
 
 def test_notebook_5_on_the_map(good):
     assert horizon(good.with_length_scaling(0.12)) == 2166 and horizon(good.with_length_scaling(0.14)) == 10**6
+
+
+def test_pruning_in_notebook_7():
+    def curve(measure: str, of: str) -> dict[int, float]:
+        (pairs,) = re.findall(rf"{measure}, heads left and median {of}: (.*?)\.(?: |$)", shown("07"), re.MULTILINE)
+        return {int(left): float(y.replace(",", "")) for left, y in (pair.split(", ") for pair in pairs.split("; "))}
+
+    for measure in ("gradient", "ablation", "horizon"):
+        assert not any(errors for left, errors in curve(measure, "test errors").items() if left >= 4)
+    by_chance = curve("random", "test errors")
+    assert by_chance[10] > 0 == by_chance[8]
+    by_horizon = curve("horizon", "horizon")
+    assert max(by_horizon.values()) > 10 * by_horizon[16]
+    assert all(length > by_horizon[16] for left, length in by_horizon.items() if 3 < left < 16)
 
 
 def test_notebook_7():

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 import traitlets
+from matplotlib.text import Text
 
 from toy_transformer.editing.hand_written import EXACT
 from toy_transformer.explorer import Explorer, SideBySide, explore
@@ -62,6 +63,20 @@ def test_a_still_is_drawn_once_for_each_display(explorer, monkeypatch):
     monkeypatch.setattr(views, "draw_panels", lambda *args: drawn.append(args) or draw_panels(*args))
     explorer._repr_mimebundle_()
     assert len(drawn) == 1
+
+
+def test_a_still_says_which_model_it_shows_its_numbers_and_what_it_lacks(walkthrough, monkeypatch):
+    figures, draw_panels = [], views.draw_panels
+    monkeypatch.setattr(views, "draw_panels", lambda *args: figures.append(draw_panels(*args)) or figures[-1])
+    models = {"first": walkthrough, "second": build(EXACT)}
+    assert explore(models, ["ab"], ["numbers", "verdict", "length_scaling"]).picture
+    texts = [text.get_text() for text in figures[0].findobj(Text)]
+    (title,) = [text for text in texts if text.startswith("first\nab: logit 10.97, yes, right.\n")]
+    assert title.endswith("The live view has κ as well.)")
+    (listed,) = [text for text in texts if text.startswith("CLS")]
+    numbers = [float(number) for number in re.findall(r"-?\d+\.\d+", listed)]
+    expected = np.concatenate([np.ravel(rows) for rows in numbers_of(walkthrough.model).values()])
+    np.testing.assert_allclose(numbers, expected, atol=0.005)
 
 
 def test_traits_follow_each_other(explorer, walkthrough):

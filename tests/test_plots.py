@@ -108,7 +108,7 @@ def test_spread_keeps_the_order_and_the_distance(positions, gap):
     order = np.argsort(positions, kind="stable")
     places, inside = plots._spread(positions, gap, -1000, 1000), plots._spread(positions, gap, -5, 130)
     assert (np.diff(places[order]) >= gap - 1e-9).all() and (np.diff(inside[order]) >= gap - 1e-9).all()
-    assert -5 - 1e-9 <= inside.min() - gap / 2 and inside.max() + gap / 2 <= 130 + 1e-9
+    assert inside.min() - gap / 2 >= -5 - 1e-9 and inside.max() + gap / 2 <= 130 + 1e-9
     assert np.mean(places) == pytest.approx(np.mean(positions), abs=1e-6)
     if len(positions) > 1 and np.diff(np.sort(positions)).min() > gap:
         np.testing.assert_allclose(places, positions, atol=1e-9)
