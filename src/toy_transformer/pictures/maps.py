@@ -13,6 +13,7 @@ from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.colors import LinearSegmentedColormap, Normalize
+from matplotlib.transforms import Transform
 from numpy.typing import ArrayLike
 
 from toy_transformer.pictures.plots import BEHIND_TEXT, INK, TOKEN_STYLES, describe
@@ -72,8 +73,8 @@ def plot_triangle(
     ax = ax or plt.subplots(figsize=(6, 4.6))[1]
     ax.set_aspect("equal")
     ax.set_axis_off()
-    x, y = (np.linspace(0, end, len(logits)) for end in CORNERS.max(axis=0))
-    _shade(ax, x, y, logits)
+    columns, rows = (np.linspace(0, end, len(logits)) for end in CORNERS.max(axis=0))
+    _shade(ax, columns, rows, logits)
     for edge, along in edges.items():
         start, end = (_beside(np.array([letter == corner for corner in "abc"]), edge) for letter in edge)
         points = np.linspace(start, end, len(along))
@@ -81,8 +82,8 @@ def plot_triangle(
         strip.set(array=np.asarray(along)[:-1], capstyle="projecting")
         ax.add_collection(strip)
     for letter, corner in zip("abc", CORNERS, strict=True):
-        place = corner + 0.11 * (corner - CORNERS.mean(axis=0))
-        ax.text(*place, letter, color=TOKEN_STYLES[letter][0], ha="center", va="center", fontsize=13, weight="bold")
+        x, y = corner + 0.11 * (corner - CORNERS.mean(axis=0))
+        _name_corner(ax, letter, x, y, ax.transData)
     ax.set(xlim=(-0.1, 1.1), ylim=(-0.1, 1))
     points = {}
     for string, shares in marks.items():
@@ -128,6 +129,8 @@ def plot_log_ratios(
         axis.set_ticks(powers, [""] * len(powers), minor=True)
     ax.xaxis.set_ticklabels([])
     ax.set(xlim=(ratios[0], ratios[-1]), ylim=(ratios[0], ratios[-1]))
+    for letter, x, y in [("a", 0.03, 0.03), ("b", 0.97, 0.5), ("c", 0.5, 0.97)]:
+        _name_corner(ax, letter, x, y, ax.transAxes)
     drawn = {string: shares for string, shares in marks.items() if shares[0] and shares[1]}
     for axes, has_c in [(ax, True), (strip, False)]:
         points = {s: np.array([y / x, z / x if z else 0.5]) for s, (x, y, z) in drawn.items() if (z > 0) == has_c}
@@ -157,6 +160,11 @@ def _shade(ax: Axes, x: np.ndarray, y: np.ndarray, logits: ArrayLike) -> None:
     ax.figure.colorbar(image, ax=ax, shrink=0.8, extend="both", label="logit (above 0: yes)")
     if logits.min() < 0 < logits.max():
         ax.contour(x, y, logits, levels=[0], colors=["black"], linewidths=1.5)
+
+
+def _name_corner(ax: Axes, letter: str, x: float, y: float, transform: Transform) -> None:
+    style = dict(color=TOKEN_STYLES[letter][0], fontsize=13, weight="bold", bbox=BEHIND_TEXT)
+    ax.text(x, y, letter, transform=transform, ha="center", va="center", **style)
 
 
 def _mark(ax: Axes, points: Mapping[str, Float[np.ndarray, "2"]], wrong: Collection[str]) -> None:
