@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from toy_transformer.editing.hand_written import scale_query
+from toy_transformer.experiments import EXPERIMENTS
 from toy_transformer.model import Transformer
 from toy_transformer.proofs.all_lengths import NotCertified, certify_all_lengths
 from toy_transformer.proofs.horizon import horizon, shortest_wrong_string
@@ -133,6 +134,20 @@ def test_the_smallest_leads_in_notebook_5(runs, seed, kappa, smallest_lead):
 
 def test_notebook_5_on_the_map(good):
     assert horizon(good.with_length_scaling(0.12)) == 2166 and horizon(good.with_length_scaling(0.14)) == 10**6
+
+
+def test_starts_in_notebook_6():
+    """Kaiming's uniform start goes up to 1/√2 for tables that read two numbers, and up to 1/√16 for sixteen."""
+    starts = {}
+    for name in ("increased_dimensionality", "lower_magnitude_initializations", "default_embeddings_initialization"):
+        models = [Transformer(EXPERIMENTS[name].model, seed) for seed in range(20)]
+        embeddings = torch.stack([model.embedding.weight[[0, 2, 3, 4]] for model in models])
+        blocks = [model.self_attention_block for model in models]
+        written = torch.stack([torch.stack([block.W_O.weight, block.W_out.weight]) for block in blocks])
+        starts[name] = embeddings.std().item(), embeddings.abs().max().item(), written.abs().max().item()
+    large, small, mixed = starts.values()
+    assert large[0] == pytest.approx(1, abs=0.1) and large[2] == pytest.approx(0.7, abs=0.02)
+    assert max(small[1:]) <= 0.25 and mixed[:2] == large[:2] and mixed[2] <= 0.25
 
 
 def test_pruning_in_notebook_7():
