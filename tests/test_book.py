@@ -97,8 +97,6 @@ def test_notebook_3(generalization_errors, good, bad):
     assert sum(a == 2 for a, b, c in counts) < 0.2 * len(counts)
     assert answers(scale_query(bad, 0, 2), "b{2}c{152}", "ab{100}c{55}", "ab") == [False, True, True]
     assert answers(bad, "ba{100}") == [True] and shortest_wrong_string(bad).string == "ab{66}"
-    hump = good.trace(["ab{150000}"]).cls_path[0, 1] @ good.self_attention_block.W_in.weight[0]
-    assert hump.item() == pytest.approx(-0.75, abs=0.1)  # where GELU is least
     losses = dict(enumerate(generalization_errors.validation_losses, start=1))
     assert (len(losses), min(losses, key=losses.get), min(range(5, 21), key=losses.get)) == (20, 2, 17)
     assert horizon(good) > 200
