@@ -130,10 +130,6 @@ def test_the_smallest_leads_in_notebook_5(runs, seed, kappa, smallest_lead):
     assert least / kappa == pytest.approx(smallest_lead, abs=0.005)
 
 
-def test_notebook_5_on_the_map(good):
-    assert horizon(good.with_length_scaling(0.12)) == 2166 and horizon(good.with_length_scaling(0.14)) == 10**6
-
-
 def test_starts_in_notebook_6():
     """Kaiming's uniform start goes up to 1/√2 for tables that read two numbers, and up to 1/√16 for sixteen."""
     starts = {}
