@@ -105,6 +105,12 @@ def test_notebook_3(generalization_errors, good, bad):
 def test_notebook_4(runs, good):
     assert horizon(edited(good, "classifier", lambda rows: [[2 * x for x in rows[0]]])) == 2166
     assert horizon(edited(good, "CLS", lambda row: [1.25 * x for x in row])) > 5644
+    left = {}
+    for head, other in [(0, 1), (1, 0)]:
+        doubled = scale_query(good, head, 2)
+        wrong = doubled.trace([shortest_wrong_string(doubled).string])
+        left[other] = wrong.attention_weights[0, other, 0, 1 + other].item()  # for a in head 0, for b in head 1
+    assert left[0] < 0.25 < 0.4 < left[1]  # head 0 has lost most of its a, head 1 only half of its b
     number_5 = runs["all_initializations"][5]
     losses = number_5.validation_losses
     by_epoch = re.search(r"seed 5: ([\d, ]+);", shown("04"))[1].split(", ")

@@ -103,14 +103,16 @@ def test_functions_draw_where_they_are_told(walkthrough):
     assert views.draw_cls_paths(walkthrough.model, ["ab"], left) is left
 
 
-@given(st.lists(st.floats(-100, 100), min_size=1, max_size=12), st.floats(0.01, 10))
-def test_spread_keeps_the_order_and_the_distance(positions, gap):
+@given(st.lists(st.tuples(st.floats(-100, 100), st.floats(0.01, 10)), min_size=1, max_size=12))
+def test_spread_keeps_the_order_and_the_distance(things):
+    positions, widths = np.array(things).T
     order = np.argsort(positions, kind="stable")
-    places, inside = plots._spread(positions, gap, -1000, 1000), plots._spread(positions, gap, -5, 130)
-    assert (np.diff(places[order]) >= gap - 1e-9).all() and (np.diff(inside[order]) >= gap - 1e-9).all()
-    assert inside.min() - gap / 2 >= -5 - 1e-9 and inside.max() + gap / 2 <= 130 + 1e-9
+    distances = (widths[order][1:] + widths[order][:-1]) / 2
+    places, inside = plots._spread(positions, widths, -1000, 1000), plots._spread(positions, widths, -5, 130)
+    assert (np.diff(places[order]) >= distances - 1e-9).all() and (np.diff(inside[order]) >= distances - 1e-9).all()
+    assert (inside - widths / 2).min() >= -5 - 1e-9 and (inside + widths / 2).max() <= 130 + 1e-9
     assert np.mean(places) == pytest.approx(np.mean(positions), abs=1e-6)
-    if len(positions) > 1 and np.diff(np.sort(positions)).min() > gap:
+    if (np.diff(positions[order]) > distances).all():
         np.testing.assert_allclose(places, positions, atol=1e-9)
 
 
