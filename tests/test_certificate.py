@@ -196,13 +196,13 @@ def test_one_last_bit_of_a_weight_is_enough(model, certificate, name):
     tampered = copy.deepcopy(certificate)
     row = tampered["function"]["weights"][name][0]
     row[0] = torch.tensor(row[0]).nextafter(torch.tensor(math.inf)).item()
-    with pytest.raises(CertificateError, match="another function: its weights"):
+    with pytest.raises(CertificateError, match="another model: its weights"):
         check_certificate(tampered, model)
 
 
 def test_weights_of_another_kind_are_refused(model, certificate):
     arrays = {name: weight.numpy() for name, weight in model.state_dict().items()}
-    with pytest.raises(CertificateError, match="another function: its weights"):
+    with pytest.raises(CertificateError, match="another model: its weights"):
         check_certificate(dict(certificate, function=certificate["function"] | {"weights": arrays}), model)
 
 
@@ -251,9 +251,9 @@ def test_what_is_no_certificate_is_refused(model, nonsense):
 
 @pytest.mark.parametrize("name", ["letters", "required", "num_attention_heads", "attend_cls", "length_scaling"])
 def test_a_certificate_of_another_function_is_refused(model, certificate, name):
-    """The same weights are another function with another κ, and answer another question."""
+    """The same weights are another model with another κ, and answer another question."""
     others = {"letters": "acb", "required": "ac", "num_attention_heads": 1, "attend_cls": True, "length_scaling": 0.5}
-    with pytest.raises(CertificateError, match=f"another function: its {name} are not those"):
+    with pytest.raises(CertificateError, match=f"another model: its {name} are not those"):
         check_certificate(dict(certificate, function=certificate["function"] | {name: others[name]}), model)
 
 

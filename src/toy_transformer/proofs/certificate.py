@@ -32,7 +32,7 @@ class CertificateError(ValueError):
 def check_certificate(certificate: dict, model: Transformer, max_boxes: int = MAX_BOXES) -> int:
     """Give the length up to which a certificate proves the model right about every string.
 
-    Raises `CertificateError` where the certificate is of another function, has no such form, leaves out a string, has a
+    Raises `CertificateError` where the certificate is of another model, has no such form, leaves out a string, has a
     box in which the sign of the logit is not right throughout, or boxes that overlap (which would not be wrong, but
     take long to check), or more than `max_boxes` boxes; and what `logit_of` raises.
     """
@@ -75,7 +75,7 @@ def _check_function(claimed: dict, model: Transformer) -> None:
         except (TypeError, ValueError, KeyError):  # such things as arrays, which compare in other ways
             agrees = False
         if not agrees:
-            raise CertificateError(f"the certificate is for another function: its {name} are not those of the model")
+            raise CertificateError(f"the certificate is for another model: its {name} are not those of this one")
 
 
 def _label(box: Box, model: Transformer) -> bool:
