@@ -57,6 +57,23 @@ EXPERIMENTS = {
 }
 
 
+def settings(experiment: Experiment) -> dict[str, int | float | str]:
+    """Say, by title, how an `experiment` starts and learns.
+
+    Embeddings start *large*, normally distributed around 0 with deviation 1, and W_out at up to 1/√2, as torch draws
+    them; or *small*, at up to 1/√hidden_size.
+    """
+    model, training = experiment.model, experiment.training
+    return {
+        "numbers per token": model.hidden_size,
+        "heads": model.num_attention_heads,
+        "embeddings start": "small" if model.embedding_init else "large",
+        "W_out starts": "small" if model.feed_forward_output_init else "large",
+        "learning rate": training.learning_rate,
+        "weight decay": training.weight_decay,
+    }
+
+
 @dataclass(frozen=True)
 class Run(TrainedModel, TestResult):
     """A trained model and what it got wrong on the test strings."""
