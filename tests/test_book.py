@@ -153,6 +153,7 @@ def test_starts_in_notebook_6(name):
 
 def test_overlapping_intervals_in_notebook_6():
     assert share(4, 32).high > share(10, 32).low and str(share(10, 32)) == "10 of 32 (18% to 49%)"
+    assert share(7, 32).low > share(0, 32).high
 
 
 def test_pruning_in_notebook_7():
@@ -167,8 +168,8 @@ def test_pruning_in_notebook_7():
     by_horizon = curve("horizon", "horizon")
     assert max(by_horizon.values()) > 10 * by_horizon[16]
     assert all(length > by_horizon[16] for left, length in by_horizon.items() if 3 < left < 16)
-    by_ablation = curve("ablation", "horizon")
-    assert max(by_horizon.values()) > max(by_ablation.values()) > 2 * by_ablation[16]
+    for other in (curve("ablation", "horizon"), curve("gradient", "horizon")):
+        assert max(by_horizon.values()) > max(other.values()) > 2 * other[16]
 
 
 def test_notebook_7():
