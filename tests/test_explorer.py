@@ -141,12 +141,12 @@ def test_other_sizes_have_the_views_that_make_sense():
 
 def test_sentences_on_the_horizon(walkthrough):
     sentence = sentence_on_horizon(walkthrough.model.with_length_scaling(0.5))
-    assert sentence.startswith("Right on every string of every length: proved from 8 letters on")
+    assert sentence.startswith("Right about every string of every length: proved from 8 letters on")
     assert "Not decided" in sentence_on_horizon(build(EXACT))
     assert sentence_on_horizon(build(EXACT | {"W_out": [[0, 0], [0, 0]]})).startswith("Not decided")
     assert "the shortest wrong one is abc{2165}" in sentence_on_horizon(walkthrough.model)
     always_yes = build(EXACT | {"CLS": [5, 5], "W_O": [[0, 0], [0, 0]], "classifier": [[1, 1]]})
-    assert sentence_on_horizon(always_yes).startswith("Wrong about a single letter")
+    assert sentence_on_horizon(always_yes).startswith("Wrong about a string of one letter")
 
 
 def test_a_search_that_is_stopped_says_how_far_it_came(walkthrough):
@@ -162,7 +162,7 @@ def test_a_search_that_is_stopped_says_how_far_it_came(walkthrough):
 def test_a_saved_notebook_shows_a_picture_and_the_verdict(explorer):
     data, metadata = explorer._repr_mimebundle_()
     assert data["text/plain"] == metadata["image/png"]["alt"] == repr(explorer)
-    assert "aac: logit -8.29, no, right. baac: logit 10.96, yes, right. Right on every string up to 2,166" in repr(
+    assert "aac: logit -8.29, no, right. baac: logit 10.96, yes, right. Right about every string up to 2,166" in repr(
         explorer
     )
     assert len(data["image/png"]) > 10_000
@@ -219,7 +219,7 @@ def test_a_refused_message_leaves_the_last_good_state(explorer, message):
 def test_one_letter_is_no_letters(walkthrough):
     numbers = numbers_of(walkthrough.model)
     model = build(numbers | {"classifier": (-np.array(numbers["classifier"])).tolist()})
-    assert sentence_on_horizon(model).startswith("Wrong about a single letter")
+    assert sentence_on_horizon(model).startswith("Wrong about a string of one letter")
     wrong_at_two = next(
         sentence
         for seed in range(100)

@@ -242,11 +242,11 @@ def test_python_and_the_page_tell_each_other(page, explorer):
         execute(page, "print(explorer.epoch, explorer.weights == explorer.models['seed 5']['epochs'][4])") == "4 True\n"
     )
     explorer.get_by_label("κ =").fill("0.5")
-    assert wait_for_horizon(explorer).startswith("Right on every string")
+    assert wait_for_horizon(explorer).startswith("Right about every string")
     in_step(page)
     assert execute(page, "print(explorer.length_scaling, explorer.model.config.length_scaling)") == "0.5 0.5\n"
     execute(page, "explorer.epoch = run.best_epoch; explorer.length_scaling = 0.5")
-    expect(explorer.locator(".horizon")).to_contain_text("Right on every string of every length")
+    expect(explorer.locator(".horizon")).to_contain_text("Right about every string of every length")
 
 
 def test_two_explorers_do_not_talk_to_each_other(page, explorer):

@@ -429,7 +429,7 @@ def test_what_is_hovered_or_focused_lights_up_everywhere(page, how, selector, li
 def test_without_a_kernel_the_horizon_follows_in_the_same_frame(film):
     page = film  # whose clock stands still: the search is given all the time that it needs
     horizon = page.locator(".horizon")
-    assert horizon.inner_text() == "Right on every string up to 59 letters; the shortest wrong one is a{59}b."
+    assert horizon.inner_text() == "Right about every string up to 59 letters; the shortest wrong one is a{59}b."
     before = fields(page)
     handle(page, "a").focus()
     seen = page.evaluate(

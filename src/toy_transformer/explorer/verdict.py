@@ -23,12 +23,12 @@ def sentence_on_horizon(model: Transformer, max_boxes: int = 2000) -> str:
     if wrong is None:
         return _sentence_on_all(model, max_boxes)
     if wrong.length == 1:
-        return f"Wrong about a single letter: {wrong.string}."
+        return f"Wrong about a string of one letter: {wrong.string}."
     return f"{_right_up_to(wrong.length - 1)}; the shortest wrong one is {wrong.string}."
 
 
 def _right_up_to(length: int) -> str:
-    return f"Right on every string up to {length:,} letter{'s' * (length != 1)}"
+    return f"Right about every string up to {length:,} letter{'s' * (length != 1)}"
 
 
 def _sentence_on_all(model: Transformer, max_boxes: int) -> str:
@@ -36,4 +36,5 @@ def _sentence_on_all(model: Transformer, max_boxes: int) -> str:
         proof = certify_all_lengths(model, max_boxes)
     except (NotCertified, ValueError, Undecidable, Unfinished):
         return f"{_right_up_to(SEARCHED_LENGTH)}; longer ones were not searched."
-    return f"Right on every string of every length: proved from {proof.from_length:,} letters on, below by certificate."
+    by_bound = f"proved from {proof.from_length:,} letters on"
+    return f"Right about every string of every length: {by_bound}, below by certificate."

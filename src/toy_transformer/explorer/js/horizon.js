@@ -83,12 +83,12 @@ export class Search {
 
   /** What can be said of all strings, in one sentence. */
   get sentence() {
-    const range = (/** @type {number} */ length) => `Right on every string up to ${letters(length)}`;
+    const range = (/** @type {number} */ length) => `Right about every string up to ${letters(length)}`;
     if (!this.bounds.canDecide) return "Not decided: rounding may be as large as its logits.";
     if (!this.isDone) return `${range(this.rightUpTo)}, as far as searched; the search goes on.`;
     if (this.wrong) {
       const { string, counts } = this.wrong;
-      if (total(counts) === 1) return `Wrong about a single letter: ${string}.`;
+      if (total(counts) === 1) return `Wrong about a string of one letter: ${string}.`;
       return `${range(this.rightUpTo)}; the shortest wrong one is ${string}.`;
     }
     if (this.rightUpTo < this.maxLength && this.rightUpTo + 1 !== this.found?.length) {
@@ -97,7 +97,7 @@ export class Search {
     if (this.found) return `Not decided: the logit of ${shortForm(this.found.low)} is too near 0 to have a sign here.`;
     const from = fromLength(this.bounds, this.setting);
     if (from === null || from > this.maxLength + 1) return `${range(this.maxLength)}; longer ones were not searched.`;
-    return `Right on every string of every length: from ${thousands(from)} letters on by a bound, below by search.`;
+    return `Right about every string of every length: from ${thousands(from)} letters on by a bound, below by search.`;
   }
 }
 
