@@ -102,6 +102,9 @@ def test_notebook_3(generalization_errors, good, bad):
     losses = dict(enumerate(generalization_errors.validation_losses, start=1))
     assert (len(losses), min(losses, key=losses.get), min(range(5, 21), key=losses.get)) == (20, 2, 17)
     assert horizon(good) > 200
+    bends = ["ab{110000}", "ab{200000}", "abc{1500}", "abc{2500}", "a{10000000}b"]
+    unit_0 = good.trace(bends).cls_path[:, 1] @ good.self_attention_block.W_in.weight[0]
+    assert (unit_0 > 0).tolist() == [False, True, False, True, False]
 
 
 def test_notebook_4(runs, good):

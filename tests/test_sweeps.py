@@ -212,6 +212,8 @@ def test_which_ideas_help():
     assert one_letter["increased_num_attention_heads"] == one_letter["both"] == 0
     assert min(clean["increased_num_attention_heads"], clean["both"]) > 28
     assert horizons["both"].value > horizons["increased_num_attention_heads"].value
+    assert horizons["both"].high > horizons["no decay"].low
+    assert table["no decay"]["clean"].high > table["both"]["clean"].low
 
 
 def test_all_experiments_in_a_pool(pool, monkeypatch):
