@@ -154,9 +154,9 @@ def test_starts_in_notebook_6(name):
     assert W_out.abs().max().item() == pytest.approx(0.7 if found["W_out starts"] == "large" else 0.25, abs=0.02)
 
 
-def test_overlapping_intervals_in_notebook_6():
+def test_intervals_in_notebook_6():
     assert share(4, 32).high > share(10, 32).low and str(share(10, 32)) == "10 of 32 (18% to 49%)"
-    assert share(7, 32).low > share(0, 32).high
+    assert [str(share(*of)) for of in ((0, 64), (7, 32))] == ["0 of 64 (0% to 6%)", "7 of 32 (11% to 39%)"]
 
 
 def test_pruning_in_notebook_7():

@@ -135,7 +135,7 @@ def plot_log_ratios(
     for axes, has_c in [(ax, True), (strip, False)]:
         points = {s: np.array([y / x, z / x if z else 0.5]) for s, (x, y, z) in drawn.items() if (z > 0) == has_c}
         _mark(axes, points, wrong)
-    words = f"Logits of strings with a, b and c, from 1 to {ratios[-1]:,.0f} of any letter for each one of another"
+    words = f"Logits of strings with a, b and c, for each a up to {ratios[-1]:,.0f} b or c, and the other way round"
     return describe(ax, f"{words}: {_share_of_yes(logits)}. {_tell(drawn, wrong)}")
 
 
