@@ -6,9 +6,11 @@ import re
 from pathlib import Path
 
 import nbformat
+import numpy as np
 import pytest
 import torch
 
+from toy_transformer.data import concatenate
 from toy_transformer.editing.hand_written import scale_query
 from toy_transformer.experiments import EXPERIMENTS, settings
 from toy_transformer.model import Transformer
@@ -155,9 +157,17 @@ def test_starts_in_notebook_6(name):
 
 
 def test_intervals_in_notebook_6():
-    intervals = {"4 of 32": "5% to 28%", "10 of 32": "18% to 49%", "0 of 64": "0% to 6%", "5 of 32": "7% to 32%"}
-    for count, interval in intervals.items():
-        assert str(share(*map(int, count.split(" of ")))) == f"{count} ({interval})"
+    assert [str(share(*of)) for of in ((0, 64), (5, 32))] == ["0 of 64 (0% to 6%)", "5 of 32 (7% to 32%)"]
+
+
+def test_one_letter_in_notebook_6():
+    p = np.array([0.7, 0.8, 0.9])
+    assert (-80 * np.log(p) - 20 * np.log(1 - p)).round(1).tolist() == [52.6, 50.0, 54.5]
+    negative = {
+        name: (concatenate(next(EXPERIMENTS[name].data.training.epochs())).labels == 0).float().mean()
+        for name in ("all_initializations", "all_fixed_length_sequences")
+    }
+    assert negative["all_fixed_length_sequences"] < 0.06 < 0.4 < negative["all_initializations"]
 
 
 def test_pruning_in_notebook_7():
