@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 import torch
 
-from toy_transformer.data import concatenate
 from toy_transformer.editing.hand_written import scale_query
 from toy_transformer.experiments import EXPERIMENTS, settings
 from toy_transformer.model import Transformer
@@ -154,6 +153,8 @@ def test_starts_in_notebook_6(name):
     else:
         assert embeddings.abs().max() <= 0.25
     assert W_out.abs().max().item() == pytest.approx(0.7 if found["W_out starts"] == "large" else 0.25, abs=0.02)
+    W_O = torch.stack([model.self_attention_block.W_O.weight for model in models])
+    assert W_O.abs().max() <= 0.25 or found["W_out starts"] == "large"
 
 
 def test_intervals_in_notebook_6():
@@ -163,11 +164,6 @@ def test_intervals_in_notebook_6():
 def test_one_letter_in_notebook_6():
     p = np.array([0.7, 0.8, 0.9])
     assert (-80 * np.log(p) - 20 * np.log(1 - p)).round(1).tolist() == [52.6, 50.0, 54.5]
-    negative = {
-        name: (concatenate(next(EXPERIMENTS[name].data.training.epochs())).labels == 0).float().mean()
-        for name in ("all_initializations", "all_fixed_length_sequences")
-    }
-    assert negative["all_fixed_length_sequences"] < 0.06 < 0.4 < negative["all_initializations"]
 
 
 def test_pruning_in_notebook_7():
@@ -183,7 +179,7 @@ def test_pruning_in_notebook_7():
     assert max(by_horizon.values()) > 10 * by_horizon[16]
     assert all(length > by_horizon[16] for left, length in by_horizon.items() if 3 < left < 16)
     for other in (curve("ablation", "horizon"), curve("gradient", "horizon")):
-        assert max(by_horizon.values()) > max(other.values()) > 2 * other[16]
+        assert max(by_horizon.values()) > max(other.values())
 
 
 def test_notebook_7():
