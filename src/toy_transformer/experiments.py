@@ -60,8 +60,8 @@ EXPERIMENTS = {
 def settings(experiment: Experiment) -> dict[str, int | float | str]:
     """Say, by title, how an `experiment` starts and learns.
 
-    Embeddings start *large*, normally distributed around 0 with deviation 1, and W_out at up to 1/√2, as torch draws
-    them; or *small*, at up to 1/√hidden_size.
+    Embeddings start *large*, normally distributed around 0 with deviation 1, and W_out at up to 1/√feed_forward_size,
+    as torch draws them; or *small*, at up to 1/√hidden_size.
     """
     model, training = experiment.model, experiment.training
     return {
