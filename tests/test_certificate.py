@@ -250,7 +250,7 @@ def test_what_is_no_certificate_is_refused(model, nonsense):
 
 
 @pytest.mark.parametrize("name", ["letters", "required", "num_attention_heads", "attend_cls", "length_scaling"])
-def test_a_certificate_of_another_function_is_refused(model, certificate, name):
+def test_a_certificate_of_another_model_is_refused(model, certificate, name):
     """The same weights are another model with another κ, and answer another question."""
     others = {"letters": "acb", "required": "ac", "num_attention_heads": 1, "attend_cls": True, "length_scaling": 0.5}
     with pytest.raises(CertificateError, match=f"another model: its {name} are not those"):
