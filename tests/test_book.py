@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from toy_transformer.editing.hand_written import scale_query
-from toy_transformer.experiments import EXPERIMENTS, settings
+from toy_transformer.experiments import IDEAS, settings
 from toy_transformer.model import Transformer
 from toy_transformer.proofs.all_lengths import NotCertified, certify_all_lengths
 from toy_transformer.proofs.horizon import horizon, shortest_wrong_string
@@ -141,13 +141,13 @@ def test_the_smallest_leads_in_notebook_5(runs, seed, kappa, smallest_lead):
     assert least / kappa == pytest.approx(smallest_lead, abs=0.005)
 
 
-@pytest.mark.parametrize("name", EXPERIMENTS)
+@pytest.mark.parametrize("name", IDEAS)
 def test_starts_in_notebook_6(name):
     """Kaiming's uniform start of W_out goes up to 1/√2, for two units, or up to 1/√16, for sixteen numbers."""
-    models = [Transformer(EXPERIMENTS[name].model, seed) for seed in range(50)]
+    models = [Transformer(IDEAS[name].model, seed) for seed in range(50)]
     embeddings = torch.stack([model.embedding.weight[[0, 2, 3, 4]] for model in models])
     W_out = torch.stack([model.self_attention_block.W_out.weight for model in models])
-    found = settings(EXPERIMENTS[name])
+    found = settings(IDEAS[name])
     if found["embeddings start"] == "large":
         assert embeddings.std().item() == pytest.approx(1, abs=0.1)
     else:

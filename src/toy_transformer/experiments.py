@@ -47,14 +47,21 @@ _LOWER_MAGNITUDE = replace(_SMALL_OUTPUTS, embedding_init="linear_like")
 EXPERIMENTS = {
     "walkthrough": Experiment(seeds=[5]),
     "generalization_errors": Experiment(seeds=[2]),
+    "all_initializations": Experiment(),
     "attend_cls": Experiment(seeds=[8], model=ModelConfig(attend_cls=True)),
     "all_fixed_length_sequences": Experiment(seeds=[0, 1], data=Data(FIXED_LENGTH_TRAINING_DATA)),
-    "all_initializations": Experiment(),
     "increased_dimensionality": Experiment(model=ModelConfig(hidden_size=16)),
     "lower_magnitude_initializations": Experiment(model=_LOWER_MAGNITUDE),
     "default_embeddings_initialization": Experiment(model=_SMALL_OUTPUTS),
     "increased_num_attention_heads": Experiment(model=replace(_LOWER_MAGNITUDE, num_attention_heads=16)),
 }
+
+IDEAS = {name: idea for name, idea in EXPERIMENTS.items() if name not in ("walkthrough", "generalization_errors")} | {
+    "faster learning": Experiment(training=TrainingConfig(learning_rate=0.04, final_learning_rate=0.02)),
+    "16 heads, large start": Experiment(model=ModelConfig(hidden_size=16, num_attention_heads=16)),
+    "no weight decay": Experiment(model=ModelConfig(hidden_size=16), training=TrainingConfig(weight_decay=0.0)),
+}
+"""What may help, beside the usual training (`all_initializations`): the published experiments, and three of ours."""
 
 
 def settings(experiment: Experiment) -> dict[str, int | float | str]:
@@ -69,6 +76,8 @@ def settings(experiment: Experiment) -> dict[str, int | float | str]:
         "heads": model.num_attention_heads,
         "embeddings start": "small" if model.embedding_init else "large",
         "W_out starts": "small" if model.feed_forward_output_init else "large",
+        "CLS attends to itself": "yes" if model.attend_cls else "no",
+        "training strings": "nine letters" if isinstance(experiment.data.training, FixedLengthStrings) else "up to ten",
         "learning rate": training.learning_rate,
         "weight decay": training.weight_decay,
     }

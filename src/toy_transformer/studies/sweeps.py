@@ -171,18 +171,19 @@ def outcomes(rows: Sequence[SweepRow]) -> dict[str, int]:
     }
 
 
-def summary(rows: Sequence[SweepRow]) -> dict[str, Share | Median | int]:
-    """Count the seeds of a sweep that are clean, miss letters, or look for one only; and give the median horizon.
+def summary(rows: Sequence[SweepRow]) -> dict[str, Share | Median]:
+    """Give the shares of seeds that are clean, miss letters, or look for one only; and the median horizon.
 
     A clean seed has no test errors. A horizon that is not known counts as 0.
     """
-    counts = outcomes(rows)
-    return {
-        "clean": share(counts["clean"], len(rows)),
+    found = outcomes(rows)
+    counts = {
+        "clean": found["clean"],
         "false negatives": sum(row.false_negatives > 0 for row in rows),
-        "one letter only": counts["one letter only"],
-        "median horizon": median([row.horizon or 0 for row in rows]),
+        "one letter only": found["one letter only"],
     }
+    shares = {kind: share(count, len(rows)) for kind, count in counts.items()}
+    return shares | {"median horizon": median([row.horizon or 0 for row in rows])}
 
 
 def share(count: int, total: int) -> Share:
