@@ -143,18 +143,19 @@ def test_the_smallest_leads_in_notebook_5(runs, seed, kappa, smallest_lead):
 
 @pytest.mark.parametrize("name", IDEAS)
 def test_starts_in_notebook_6(name):
-    """Kaiming's uniform start of W_out goes up to 1/√2, for two units, or up to 1/√16, for sixteen numbers."""
     models = [Transformer(IDEAS[name].model, seed) for seed in range(50)]
-    embeddings = torch.stack([model.embedding.weight[[0, 2, 3, 4]] for model in models])
-    W_out = torch.stack([model.self_attention_block.W_out.weight for model in models])
-    found = settings(IDEAS[name])
-    if found["embeddings start"] == "large":
-        assert embeddings.std().item() == pytest.approx(1, abs=0.1)
-    else:
-        assert embeddings.abs().max() <= 0.25
-    assert W_out.abs().max().item() == pytest.approx(0.7 if found["W_out starts"] == "large" else 0.25, abs=0.02)
-    W_O = torch.stack([model.self_attention_block.W_O.weight for model in models])
-    assert W_O.abs().max() <= 0.25 or found["W_out starts"] == "large"
+    blocks = [model.self_attention_block for model in models]
+    starts = {
+        "embeddings start": torch.stack([model.embedding.weight[[0, 2, 3, 4]] for model in models]),
+        "W_O starts": torch.stack([block.W_O.weight for block in blocks]),
+        "W_out starts": torch.stack([block.W_out.weight for block in blocks]),
+    }
+    said = settings(IDEAS[name])
+    for title, numbers in starts.items():
+        if said[title] == "around ±1":
+            assert numbers.std().item() == pytest.approx(1, abs=0.1)
+        else:
+            assert numbers.abs().max().item() == pytest.approx(float(said[title][1:]), abs=0.02)
 
 
 def test_intervals_in_notebook_6():

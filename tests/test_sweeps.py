@@ -189,6 +189,10 @@ def test_a_median_and_its_interval():
     assert sweeps.median([3, 1, 2]).value == 2
 
 
+def _overlap(one: sweeps.Share, other: sweeps.Share) -> bool:
+    return one.low < other.high and other.low < one.high
+
+
 @pytest.mark.weekly
 def test_which_ideas_help():
     """What notebook 06 says of its 32 seeds, with room for a few chaotic ones."""
@@ -208,12 +212,18 @@ def test_which_ideas_help():
         > horizons[plain].value
     )
     assert table["default_embeddings_initialization"]["false negatives"].count == 0
+    for usual, ideas in (
+        (plain, ["attend_cls", "all_fixed_length_sequences"]),
+        (sixteen, ["lower_magnitude_initializations", "default_embeddings_initialization"]),
+    ):
+        for kind in ("clean", "false negatives"):
+            assert all(_overlap(table[usual][kind], table[name][kind]) for name in ideas)
     assert one_letter["all_fixed_length_sequences"] > 1.5 * one_letter[plain]
-    assert one_letter["increased_num_attention_heads"] == one_letter["16 heads, large start"] == 0
-    assert min(clean["increased_num_attention_heads"], clean["16 heads, large start"]) > 28
-    assert horizons["16 heads, large start"].value > horizons["increased_num_attention_heads"].value
-    assert horizons["16 heads, large start"].high > horizons["no weight decay"].low
-    assert table["no weight decay"]["clean"].high > table["16 heads, large start"]["clean"].low
+    assert one_letter["increased_num_attention_heads"] == one_letter["16 heads, usual start"] == 0
+    assert min(clean["increased_num_attention_heads"], clean["16 heads, usual start"]) > 28
+    assert horizons["16 heads, usual start"].value > horizons["increased_num_attention_heads"].value
+    assert horizons["16 heads, usual start"].high > horizons["no weight decay"].low
+    assert table["no weight decay"]["clean"].high > table["16 heads, usual start"]["clean"].low
 
 
 def test_all_experiments_in_a_pool(pool, monkeypatch):

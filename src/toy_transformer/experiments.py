@@ -4,6 +4,7 @@ A further experiment is one entry in `EXPERIMENTS`.
 """
 
 import copy
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import NamedTuple
@@ -58,7 +59,7 @@ EXPERIMENTS = {
 
 IDEAS = {name: idea for name, idea in EXPERIMENTS.items() if name not in ("walkthrough", "generalization_errors")} | {
     "faster learning": Experiment(training=TrainingConfig(learning_rate=0.04, final_learning_rate=0.02)),
-    "16 heads, large start": Experiment(model=ModelConfig(hidden_size=16, num_attention_heads=16)),
+    "16 heads, usual start": Experiment(model=ModelConfig(hidden_size=16, num_attention_heads=16)),
     "no weight decay": Experiment(model=ModelConfig(hidden_size=16), training=TrainingConfig(weight_decay=0.0)),
 }
 """What may help, beside the usual training (`all_initializations`): the published experiments, and three of ours."""
@@ -67,15 +68,18 @@ IDEAS = {name: idea for name, idea in EXPERIMENTS.items() if name not in ("walkt
 def settings(experiment: Experiment) -> dict[str, int | float | str]:
     """Say, by title, how an `experiment` starts and learns.
 
-    Embeddings start *large*, normally distributed around 0 with deviation 1, and W_out at up to 1/√feed_forward_size,
-    as torch draws them; or *small*, at up to 1/√hidden_size.
+    Embeddings start normally distributed around 0 with deviation 1, or evenly between ± a number; so do W_O and W_out.
     """
     model, training = experiment.model, experiment.training
+    small = 1 / math.sqrt(model.hidden_size)
+    W_O = small if model.attention_output_init else 1 / math.sqrt(model.num_attention_heads * model.attention_head_size)
+    W_out = small if model.feed_forward_output_init else 1 / math.sqrt(model.feed_forward_size)
     return {
         "numbers per token": model.hidden_size,
         "heads": model.num_attention_heads,
-        "embeddings start": "small" if model.embedding_init else "large",
-        "W_out starts": "small" if model.feed_forward_output_init else "large",
+        "embeddings start": f"±{small:.2g}" if model.embedding_init else "around ±1",
+        "W_O starts": f"±{W_O:.2g}",
+        "W_out starts": f"±{W_out:.2g}",
         "CLS attends to itself": "yes" if model.attend_cls else "no",
         "training strings": "nine letters" if isinstance(experiment.data.training, FixedLengthStrings) else "up to ten",
         "learning rate": training.learning_rate,
