@@ -145,17 +145,17 @@ def test_the_smallest_leads_in_notebook_5(runs, seed, kappa, smallest_lead):
 def test_starts_in_notebook_6(name):
     models = [Transformer(IDEAS[name].model, seed) for seed in range(50)]
     blocks = [model.self_attention_block for model in models]
-    starts = {
-        "embeddings start": torch.stack([model.embedding.weight[[0, 2, 3, 4]] for model in models]),
-        "W_O starts": torch.stack([block.W_O.weight for block in blocks]),
-        "W_out starts": torch.stack([block.W_out.weight for block in blocks]),
-    }
-    said = settings(IDEAS[name])
-    for title, numbers in starts.items():
-        if said[title] == "around ±1":
-            assert numbers.std().item() == pytest.approx(1, abs=0.1)
-        else:
-            assert numbers.abs().max().item() == pytest.approx(float(said[title][1:]), abs=0.02)
+    embeddings = torch.stack([model.embedding.weight[[0, 2, 3, 4]] for model in models])
+    W_O, W_out = (torch.stack([getattr(block, matrix).weight for block in blocks]) for matrix in ("W_O", "W_out"))
+    start = settings(IDEAS[name])["start"]
+    if start == "small":
+        assert embeddings.abs().max().item() == pytest.approx(0.25, abs=0.01)
+    else:
+        assert embeddings.std().item() == pytest.approx(1, abs=0.1)
+    if start == "usual":
+        assert W_out.abs().max().item() == pytest.approx(0.7, abs=0.02)
+    else:
+        assert [x.abs().max().item() for x in (W_O, W_out)] == pytest.approx([0.25, 0.25], abs=0.01)
 
 
 def test_intervals_in_notebook_6():

@@ -189,7 +189,7 @@ def test_a_median_and_its_interval():
     assert sweeps.median([3, 1, 2]).value == 2
 
 
-def _overlap(one: sweeps.Share, other: sweeps.Share) -> bool:
+def _overlap(one: sweeps.Share | sweeps.Median, other: sweeps.Share | sweeps.Median) -> bool:
     return one.low < other.high and other.low < one.high
 
 
@@ -216,7 +216,7 @@ def test_which_ideas_help():
         (plain, ["attend_cls", "all_fixed_length_sequences"]),
         (sixteen, ["lower_magnitude_initializations", "default_embeddings_initialization"]),
     ):
-        for kind in ("clean", "false negatives"):
+        for kind in ("clean", "false negatives", "one letter only", "median horizon"):
             assert all(_overlap(table[usual][kind], table[name][kind]) for name in ideas)
     assert one_letter["all_fixed_length_sequences"] > 1.5 * one_letter[plain]
     assert one_letter["increased_num_attention_heads"] == one_letter["16 heads, usual start"] == 0

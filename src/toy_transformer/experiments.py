@@ -4,7 +4,6 @@ A further experiment is one entry in `EXPERIMENTS`.
 """
 
 import copy
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import NamedTuple
@@ -65,25 +64,25 @@ IDEAS = {name: idea for name, idea in EXPERIMENTS.items() if name not in ("walkt
 """What may help, beside the usual training (`all_initializations`): the published experiments, and three of ours."""
 
 
-def settings(experiment: Experiment) -> dict[str, int | float | str]:
-    """Say, by title, how an `experiment` starts and learns.
+def settings(experiment: Experiment) -> dict[str, int | str]:
+    """Say, by title, what an `experiment` trains, and from which start.
 
-    Embeddings start normally distributed around 0 with deviation 1, or evenly between ± a number; so do W_O and W_out.
+    The *usual* start is that of torch: embeddings are normally distributed around 0 with deviation 1, all else evenly
+    up to 1/√(the numbers that it takes). A *small* one is at up to 1/√hidden_size, for W_O and W_out at least.
     """
     model, training = experiment.model, experiment.training
-    small = 1 / math.sqrt(model.hidden_size)
-    W_O = small if model.attention_output_init else 1 / math.sqrt(model.num_attention_heads * model.attention_head_size)
-    W_out = small if model.feed_forward_output_init else 1 / math.sqrt(model.feed_forward_size)
+    starts = {(False, False): "usual", (False, True): "W_O, W_out small", (True, True): "small"}
+    besides = {
+        "CLS attends to itself": model.attend_cls,
+        "all strings of nine letters": isinstance(experiment.data.training, FixedLengthStrings),
+        f"learning rate {training.learning_rate}": training.learning_rate != TrainingConfig.learning_rate,
+        f"weight decay {training.weight_decay:g}": training.weight_decay != TrainingConfig.weight_decay,
+    }
     return {
         "numbers per token": model.hidden_size,
         "heads": model.num_attention_heads,
-        "embeddings start": f"±{small:.2g}" if model.embedding_init else "around ±1",
-        "W_O starts": f"±{W_O:.2g}",
-        "W_out starts": f"±{W_out:.2g}",
-        "CLS attends to itself": "yes" if model.attend_cls else "no",
-        "training strings": "nine letters" if isinstance(experiment.data.training, FixedLengthStrings) else "up to ten",
-        "learning rate": training.learning_rate,
-        "weight decay": training.weight_decay,
+        "start": starts[model.embedding_init is not None, model.feed_forward_output_init is not None],
+        "besides": ", ".join(title for title, changed in besides.items() if changed),
     }
 
 
