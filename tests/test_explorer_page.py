@@ -286,6 +286,7 @@ def test_a_code_brings_the_state_back(page, open_page, seeds):
     assert len(code) < 310
     other = open_page(explore(seeds, ["ab"]))
     other.get_by_text("this state as a code").click()
+    settle(other)
     field, start = other.locator(".control.code input"), fields(other)
     middle = len(code) // 2
     for bad, reason in [
