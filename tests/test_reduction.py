@@ -9,7 +9,7 @@ import torch
 from toy_transformer import experiments
 from toy_transformer.data import concatenate, from_counts
 from toy_transformer.editing.heads import ablation_importance, errors_and_horizon, prune
-from toy_transformer.editing.reduction import reading_matrix, reduce_exactly, squeeze, without_heads
+from toy_transformer.editing.reduction import reading_matrix, readings, reduce_exactly, squeeze, without_heads
 from toy_transformer.model import ModelConfig, Transformer
 from toy_transformer.proofs.certificate import check_certificate
 from toy_transformer.proofs.horizon import certify, shortest_wrong_string
@@ -182,6 +182,18 @@ def test_squeezing_keeps_the_most_of_what_is_read(runs):
     torch.testing.assert_close(logits(squeeze(two_heads, 3)), logits(two_heads), rtol=1e-9, atol=1e-9)
     with pytest.raises(ValueError, match="needs 2"):
         squeeze(two_heads, 1)
+
+
+def test_what_is_read_of_a_string_is_made_of_the_reading_matrix(runs):
+    """A string of a leaves CLS where the matrix counts from; b is there, plus a part of each head's whole way."""
+    model = runs["increased_num_attention_heads"][3].model
+    two_heads = without_heads(model, dict.fromkeys(set(range(16)) - {7, 8}, 0.0))
+    matrix, read = reading_matrix(two_heads), readings(two_heads, ["a", "b"])
+    assert read[0] == pytest.approx(matrix[:, 0], abs=1e-9)
+    values = two_heads.trace(["a", "b", "c"]).means[:, :, 0, 0].double().numpy()
+    assert read[1] - read[0] == pytest.approx(
+        matrix[:, 1:] @ ((values[1] - values[0]) / np.ptp(values, axis=0)), abs=1e-9
+    )
 
 
 def test_retraining_goes_on_from_where_the_models_are(runs):

@@ -1,7 +1,7 @@
 """Smaller models: without what a model never needed, and without some of its heads."""
 
 import copy
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -49,7 +49,7 @@ def squeeze(model: Transformer, hidden_size: int) -> Transformer:
     """
     logit = _relative(reducible_logit(model))
     farthest = np.array([1, *_reach(logit)])
-    left, singular, right = np.linalg.svd(_matrix(logit) * farthest, full_matrices=False)
+    left, singular, right = np.linalg.svd(reading_matrix(model), full_matrices=False)
     singular[hidden_size:] = 0
     matrix = left * singular @ right / np.where(farthest > 0, farthest, 1)
     return _build(_with_matrix(logit, matrix), model, hidden_size)
@@ -63,6 +63,15 @@ def reading_matrix(model: Transformer) -> Float[np.ndarray, "reader start_and_he
     """
     logit = _relative(reducible_logit(model))
     return _matrix(logit) * [1, *_reach(logit)]
+
+
+def readings(model: Transformer, strings: Sequence[str]) -> Float[np.ndarray, "string reader"]:
+    """Say what the classifier (column 0) and the rows of W_in read of CLS after attention, for each of the `strings`.
+
+    In float64. Raises `ValueError` for a string that the tokenizer refuses.
+    """
+    readers = torch.vstack([model.classifier.weight, model.self_attention_block.W_in.weight])
+    return (model.trace(strings).cls_path[:, 1] @ readers.T).detach().double().numpy()
 
 
 def reducible_logit(model: Transformer) -> Logit:
