@@ -68,10 +68,16 @@ def settings(experiment: Experiment) -> dict[str, int | str]:
     """Say, by title, what an `experiment` trains, and from which start.
 
     The *usual* start is that of torch: embeddings are normally distributed around 0 with deviation 1, all else evenly
-    up to 1/√(the numbers that it takes). A *small* one is at up to 1/√hidden_size, for W_O and W_out at least.
+    up to 1/√(the numbers that it takes). A *small* one is at up to 1/√hidden_size for embeddings, W_O and W_out, or
+    for those that are named.
     """
     model, training = experiment.model, experiment.training
-    starts = {(False, False): "usual", (False, True): "W_O, W_out small", (True, True): "small"}
+    starts = {
+        "embeddings": model.embedding_init,
+        "W_O": model.attention_output_init,
+        "W_out": model.feed_forward_output_init,
+    }
+    small = [name for name, init in starts.items() if init]
     besides = {
         "CLS attends to itself": model.attend_cls,
         "all strings of nine letters": isinstance(experiment.data.training, FixedLengthStrings),
@@ -81,7 +87,7 @@ def settings(experiment: Experiment) -> dict[str, int | str]:
     return {
         "numbers per token": model.hidden_size,
         "heads": model.num_attention_heads,
-        "start": starts[model.embedding_init is not None, model.feed_forward_output_init is not None],
+        "start": "small" if len(small) == len(starts) else f"{', '.join(small)} small" if small else "usual",
         "besides": ", ".join(title for title, changed in besides.items() if changed),
     }
 
