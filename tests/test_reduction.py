@@ -9,7 +9,7 @@ import torch
 from toy_transformer import experiments
 from toy_transformer.data import concatenate, from_counts
 from toy_transformer.editing.heads import ablation_importance, errors_and_horizon, prune
-from toy_transformer.editing.reduction import reading_matrix, readings, reduce_exactly, squeeze, without_heads
+from toy_transformer.editing.reduction import readings, reduce_exactly, squeeze, without_heads
 from toy_transformer.model import ModelConfig, Transformer
 from toy_transformer.proofs.certificate import check_certificate
 from toy_transformer.proofs.horizon import certify, shortest_wrong_string
@@ -18,6 +18,8 @@ from toy_transformer.studies import sweeps
 from toy_transformer.task import Task
 from toy_transformer.training import TrainingConfig
 from toy_transformer.weights import build, numbers_of
+
+SETS = ["a", "b", "c", "ab", "ac", "bc", "abc"]
 
 
 def random_counts(num_strings: int) -> torch.Tensor:
@@ -171,9 +173,8 @@ def test_squeezing_keeps_the_most_of_what_is_read(runs):
     two_heads = without_heads(model, dict.fromkeys(set(range(16)) - {7, 8}, 0.0))
     squeezed = squeeze(two_heads, 2)
     assert squeezed.config.architecture == ModelConfig()
-    moves = reading_matrix(two_heads)
-    left_out = np.linalg.norm(moves - reading_matrix(squeezed), ord=2)
-    assert left_out == pytest.approx(np.linalg.svd(moves).S[2])
+    read = readings(two_heads, SETS)
+    assert np.linalg.norm(read - readings(squeezed, SETS)) == pytest.approx(np.linalg.svd(read).S[2])
     rescaled = numbers_of(two_heads)
     rescaled["W_V"][0] = [10 * x for x in rescaled["W_V"][0]]
     rescaled["W_O"] = [[row[0] / 10, row[1]] for row in rescaled["W_O"]]
@@ -184,16 +185,13 @@ def test_squeezing_keeps_the_most_of_what_is_read(runs):
         squeeze(two_heads, 1)
 
 
-def test_what_is_read_of_a_string_is_made_of_the_reading_matrix(runs):
-    """A string of a leaves CLS where the matrix counts from; b is there, plus a part of each head's whole way."""
-    model = runs["increased_num_attention_heads"][3].model
-    two_heads = without_heads(model, dict.fromkeys(set(range(16)) - {7, 8}, 0.0))
-    matrix, read = reading_matrix(two_heads), readings(two_heads, ["a", "b"])
-    assert read[0] == pytest.approx(matrix[:, 0], abs=1e-9)
-    values = two_heads.trace(["a", "b", "c"]).means[:, :, 0, 0].double().numpy()
-    assert read[1] - read[0] == pytest.approx(
-        matrix[:, 1:] @ ((values[1] - values[0]) / np.ptp(values, axis=0)), abs=1e-9
-    )
+def test_what_is_read_decides():
+    """The logit is what the classifier reads, and what comes of the other readings by GELU and W_out."""
+    model = build(untrained(0), ModelConfig(hidden_size=5, num_attention_heads=3), torch.float64)
+    read = torch.from_numpy(readings(model, SETS))
+    by_unit = model.classifier.weight @ model.self_attention_block.W_out.weight
+    logits = read[:, 0] + torch.nn.functional.gelu(read[:, 1:]) @ by_unit[0]
+    torch.testing.assert_close(logits, model.trace(SETS).output_logits, rtol=0, atol=1e-12)
 
 
 def test_retraining_goes_on_from_where_the_models_are(runs):

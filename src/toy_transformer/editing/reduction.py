@@ -3,6 +3,7 @@
 import copy
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import combinations
 
 import numpy as np
 import torch
@@ -41,28 +42,16 @@ def reduce_exactly(model: Transformer) -> Transformer:
 
 
 def squeeze(model: Transformer, hidden_size: int) -> Transformer:
-    """Give the nearest model of a hidden size: of what is read from the residual stream, the least is left out.
+    """Give the nearest model of a hidden size: of the `readings` of one of each letter of a set, the least is left out.
 
-    "Nearest" is meant for the `reading_matrix`, of which the truncated singular value decomposition is the
-    best approximation (Eckart and Young 1936). In float64. Raises `ValueError` as `reduce_exactly` does, and where
-    the tokens need more dimensions to have their scores and values.
+    Their truncated singular value decomposition, over all sets, is the best approximation (Eckart and Young 1936). In
+    float64. Raises `ValueError` as `reduce_exactly` does, and where the tokens need more dimensions to have their
+    scores and values.
     """
-    logit = _relative(reducible_logit(model))
-    farthest = np.array([1, *_reach(logit)])
-    left, singular, right = np.linalg.svd(reading_matrix(model), full_matrices=False)
-    singular[hidden_size:] = 0
-    matrix = left * singular @ right / np.where(farthest > 0, farthest, 1)
-    return _build(_with_matrix(logit, matrix), model, hidden_size)
-
-
-def reading_matrix(model: Transformer) -> Float[np.ndarray, "reader start_and_heads"]:
-    """Say what is read from the residual stream of CLS: by the classifier (row 0), and by the rows of W_in.
-
-    Column 0 is what they read where it starts, if all means are the value of the first token; the others, what they
-    read of the farthest that each head can move it. Raises `ValueError` as `reduce_exactly` does.
-    """
-    logit = _relative(reducible_logit(model))
-    return _matrix(logit) * [1, *_reach(logit)]
+    logit, letters = reducible_logit(model), model.tokenizer.letters
+    sets = ["".join(chosen) for size in range(len(letters)) for chosen in combinations(letters, size + 1)]
+    directions = np.linalg.svd(readings(model, sets), full_matrices=False).Vh[:hidden_size]
+    return _build(_with_matrix(logit, directions.T @ directions @ _matrix(logit)), model, hidden_size)
 
 
 def readings(model: Transformer, strings: Sequence[str]) -> Float[np.ndarray, "string reader"]:
