@@ -35,7 +35,13 @@ VIEWS = (
 """What an explorer can show: its views; in those of the embeddings and of the path, the arrows of the maps as well; and
 the controls of the epoch, of κ and of the question."""
 
-LIVE_ONLY = {"training": "training", "epochs": "the epochs", "length_scaling": "κ", "question": "the question"}
+LIVE_ONLY = {
+    "arrows": "choices below its plane",
+    "training": "training",
+    "epochs": "the epochs",
+    "length_scaling": "κ",
+    "question": "the question",
+}
 """What a still does not show, by view."""
 
 FROM_THE_PAGE = {"weights", "strings", "model_name", "epoch", "length_scaling", "required"}

@@ -81,11 +81,11 @@ def plot_cls_paths(
     ax = _plane(ax)
     _frame(ax, np.concatenate([paths.reshape(-1, 2), np.zeros((1, 2)), normal[None]]))
     _shade_positive(ax, normal)
-    for path, shade in zip(paths, np.linspace(0.1, 0.55, len(paths)), strict=True):
+    for path in paths:
         for start, end, style in zip(path, path[1:], cycle(LINE_STYLES), strict=False):
-            arrow = dict(arrowstyle="-|>", mutation_scale=8, linestyle=style, color=str(shade), shrinkA=0, shrinkB=3)
+            arrow = dict(arrowstyle="-|>", mutation_scale=8, linestyle=style, color=INK, shrinkA=0, shrinkB=3)
             ax.annotate("", end, start, arrowprops=arrow)
-        ax.plot(*path[-1], "o", color=str(shade), markerfacecolor=str(shade) if path[-1] @ normal > 0 else "white")
+        ax.plot(*path[-1], "o", color=INK, markerfacecolor=INK if path[-1] @ normal > 0 else "white")
     logits = [f": logit {logit:.2f}" for logit in paths[:, -1] @ normal]
     answers = [logit + ", wrong" * (string in wrong) for string, logit in zip(strings, logits, strict=True)]
     labels = list(map(add, strings, answers))
