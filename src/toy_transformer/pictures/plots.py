@@ -58,8 +58,9 @@ def plot_tokens(
         _label_at_right(ax, tips, list(arrows))
     ax.set(xlabel="dimension 0", ylabel="dimension 1")
     ways = [" to ".join(_vector(point) for point in path[[0, -1][-len(path) :]]) for path in paths.swapaxes(0, 1)]
-    listed = ", ".join(f"{name} {way}" for name, way in zip(names, ways, strict=True))
-    return describe(ax, f"Tokens in the plane: {listed}.")
+    ends = [_vector(tip) for tip in tips]
+    listed = [f"{name} {way}" for name, way in zip([*names, *(arrows or {})], ways + ends, strict=True)]
+    return describe(ax, f"In the plane: {', '.join(listed)}.")
 
 
 def plot_cls_paths(
@@ -104,17 +105,14 @@ def plot_cls_paths(
     return describe(ax, f"{what}: {'; '.join(ways)}.")
 
 
-def plot_arrows(
-    vectors: Mapping[str, ArrayLike], title: str = "", ax: Axes | None = None, dashed: Container[str] = ()
-) -> Axes:
-    """Draw 2-dimensional vectors by name as arrows from the origin, in a plane with a `title`; some `dashed`."""
+def plot_arrows(vectors: Mapping[str, ArrayLike], title: str = "", ax: Axes | None = None) -> Axes:
+    """Draw 2-dimensional vectors by name as arrows from the origin, in a plane with a `title`."""
     points = np.array([np.asarray(vector, dtype=float) for vector in vectors.values()])
     _check_two_dimensional(points)
     ax = _plane(ax)
     _frame(ax, np.concatenate([points, np.zeros((1, 2))]))
     for name, point in zip(vectors, points, strict=True):
-        style = dict(color=_token_style(name)[0], linestyle="--" if name in dashed else "-")
-        arrow = dict(arrowstyle="-|>", shrinkA=0, shrinkB=0, **style)
+        arrow = dict(arrowstyle="-|>", color=_token_style(name)[0], shrinkA=0, shrinkB=0)
         ax.annotate("", point, (0, 0), arrowprops=arrow)
     _label_at_right(ax, points, list(vectors))
     ax.set(title=title)
