@@ -78,7 +78,7 @@ def settings(experiment: Experiment) -> dict[str, int | str]:
         "W_out": model.feed_forward_output_init,
     }
     small = [name for name, init in starts.items() if init]
-    besides = {
+    changes = {
         "CLS attends to itself": model.attend_cls,
         "all strings of nine letters": isinstance(experiment.data.training, FixedLengthStrings),
         f"learning rate {training.learning_rate}": training.learning_rate != TrainingConfig.learning_rate,
@@ -88,7 +88,7 @@ def settings(experiment: Experiment) -> dict[str, int | str]:
         "numbers per token": model.hidden_size,
         "heads": model.num_attention_heads,
         "start": "small" if len(small) == len(starts) else f"{', '.join(small)} small" if small else "usual",
-        "besides": ", ".join(title for title, changed in besides.items() if changed),
+        "changed": ", ".join(title for title, changed in changes.items() if changed),
     }
 
 
