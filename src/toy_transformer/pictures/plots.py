@@ -84,7 +84,10 @@ def plot_cls_paths(
     _shade_positive(ax, normal)
     for path in paths:
         for start, end, style in zip(path, path[1:], cycle(LINE_STYLES), strict=False):
-            arrow = dict(arrowstyle="-|>", mutation_scale=8, linestyle=style, color=INK, shrinkA=0, shrinkB=3)
+            visible = np.abs(end - start).max() > 0.02 * np.ptp(ax.get_xlim())
+            arrow = dict(
+                arrowstyle="-|>" if visible else "-", mutation_scale=8, linestyle=style, color=INK, shrinkA=0, shrinkB=3
+            )
             ax.annotate("", end, start, arrowprops=arrow)
         ax.plot(*path[-1], "o", color=INK, markerfacecolor=INK if path[-1] @ normal > 0 else "white")
     logits = [f": logit {logit:.2f}" for logit in paths[:, -1] @ normal]
