@@ -262,10 +262,16 @@ def plot_lengths(lengths: Mapping[str, Mapping[str, float]], ax: Axes | None = N
     return describe(ax, f"Mean length of the vectors of each matrix. {listed}.")
 
 
-def plot_horizons(horizons: Mapping[str, ArrayLike], perfect: Mapping[str, ArrayLike], ax: Axes | None = None) -> Axes:
+def plot_horizons(
+    horizons: Mapping[str, ArrayLike],
+    perfect: Mapping[str, ArrayLike],
+    intervals: Mapping[str, tuple[float, float]],
+    ax: Axes | None = None,
+) -> Axes:
     """Draw one strip of points for each kind of model, one point for each model at its horizon, on a log axis.
 
-    `perfect` says of each model whether it has no test errors: these are filled points. A bar marks the median.
+    `perfect` says of each model whether it has no test errors: these are filled points. A bar marks the median, and a
+    line the ends of its uncertainty, which `intervals` has.
     """
     ax = ax or plt.subplots(figsize=(7, 0.7 * len(horizons) + 1))[1]
     words = []
@@ -276,12 +282,14 @@ def plot_horizons(horizons: Mapping[str, ArrayLike], perfect: Mapping[str, Array
         for chosen, color in [(filled, INK), (~filled, "white")]:
             style = dict(color=color, markeredgecolor=INK, markersize=5)
             ax.plot(_on_log_axis(lengths[chosen]), heights[chosen], "o", **style)
-        median = np.median(lengths)
+        median, (low, high) = np.median(lengths), intervals[kind]
         ax.plot([_on_log_axis(median)] * 2, [row - 0.4, row + 0.4], color=HEAD_COLORS[0], linewidth=3, zorder=0)
-        words.append(f"{kind}: median {median:,.0f}, from {lengths.min():,} to {lengths.max():,}")
+        ax.plot(_on_log_axis([low, high]), [row, row], color=HEAD_COLORS[0], linewidth=1.5, zorder=0)
+        between = f"median {median:,.0f} (between {low:,.0f} and {high:,.0f})"
+        words.append(f"{kind}: {between}, from {lengths.min():,} to {lengths.max():,}")
     ax.plot([], [], "o", color=INK, markersize=5, label="no test errors")
     ax.plot([], [], "o", color="white", markeredgecolor=INK, markersize=5, label="test errors")
-    ax.plot([], [], color=HEAD_COLORS[0], linewidth=3, label="median")
+    ax.plot([], [], color=HEAD_COLORS[0], linewidth=3, label="median, with interval")
     _count_from_zero(ax, ax.xaxis, [length for lengths in horizons.values() for length in lengths])
     ax.set(xlabel="right about every string up to this length", yticks=range(len(horizons)))
     ax.set(yticklabels=horizons, ylim=(len(horizons) - 0.5, -0.5))
@@ -432,8 +440,8 @@ def _check_two_dimensional(vectors: np.ndarray) -> None:
 
 
 def describe(ax: Axes, words: str) -> Axes:
-    """Give the axes their text alternative: the picture in words."""
-    ax.words = words
+    """Give the axes their text alternative: the picture in words, on one line."""
+    ax.words = " ".join(words.split())
     return ax
 
 

@@ -15,7 +15,7 @@ from toy_transformer.evaluation import is_right
 from toy_transformer.model import Trace, Transformer
 from toy_transformer.pictures import maps, plots
 from toy_transformer.proofs.horizon import SEARCHED_LENGTH, horizon, shortest_wrong_string
-from toy_transformer.studies.sweeps import SweepRow
+from toy_transformer.studies.sweeps import SweepRow, median
 from toy_transformer.training import TrainedModel
 from toy_transformer.weights import numbers_of
 
@@ -245,9 +245,10 @@ def draw_horizon_by_epoch(trained: Mapping[str, TrainedModel]) -> Axes:
 
 def draw_horizons(sweeps: Mapping[str, Sequence[SweepRow]]) -> Axes:
     """Draw the horizons of swept seeds, one strip for each kind of model."""
-    horizons = {kind: [row.horizon for row in rows] for kind, rows in sweeps.items()}
+    horizons = {kind: [row.horizon or 0 for row in rows] for kind, rows in sweeps.items()}
     perfect = {kind: [row.errors == 0 for row in rows] for kind, rows in sweeps.items()}
-    return plots.plot_horizons(horizons, perfect)
+    medians = {kind: median(lengths) for kind, lengths in horizons.items()}
+    return plots.plot_horizons(horizons, perfect, {kind: (found.low, found.high) for kind, found in medians.items()})
 
 
 def _edge(letters: str, steps: np.ndarray) -> np.ndarray:
