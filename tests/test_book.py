@@ -171,7 +171,7 @@ def test_negatives_in_notebook_6():
 
 
 def test_intervals_in_notebook_6():
-    assert [str(share(*of)) for of in ((0, 64), (5, 32))] == ["0 of 64 (0% to 6%)", "5 of 32 (7% to 32%)"]
+    assert [str(share(*of)) for of in ((0, 64), (12, 64))] == ["0 of 64 (0% to 6%)", "12 of 64 (11% to 30%)"]
 
 
 def test_one_letter_in_notebook_6():

@@ -220,6 +220,8 @@ def test_which_ideas_help():
             assert all(_overlap(table[usual][kind], table[name][kind]) for name in ideas)
     assert one_letter["all_fixed_length_sequences"] > 1.5 * one_letter[plain]
     assert one_letter["increased_num_attention_heads"] == one_letter["16 heads, usual start"] == 0
+    assert one_letter[sixteen] + one_letter["lower_magnitude_initializations"] == pytest.approx(12, abs=2)
+    assert horizons["16 heads, usual start"].low > horizons[sixteen].high
     assert min(clean["increased_num_attention_heads"], clean["16 heads, usual start"]) > 28
     assert horizons["16 heads, usual start"].value > horizons["increased_num_attention_heads"].value
     assert horizons["16 heads, usual start"].high > horizons["no weight decay"].low
