@@ -48,7 +48,7 @@ VIEWS = {
     "horizon": lambda run: views.draw_horizon(run.model),
     "no horizon": lambda run: views.draw_horizon(run.model.with_length_scaling(1.0)),
     "horizon by epoch": lambda run: views.draw_horizon_by_epoch({"one": run, "again": run}),
-    "horizons": lambda run: plots.plot_horizons(HORIZONS, PERFECT, dict.fromkeys(HORIZONS, (100, 1000))),
+    "horizons": lambda run: plots.plot_horizons(HORIZONS, PERFECT, dict.fromkeys(HORIZONS, (300, 100, 1000))),
     "shares": lambda run: plots.plot_shares(SHARES, INTERVALS),
 }
 

@@ -82,12 +82,11 @@ def plot_cls_paths(
     ax = _plane(ax)
     _frame(ax, np.concatenate([paths.reshape(-1, 2), np.zeros((1, 2)), normal[None]]))
     _shade_positive(ax, normal)
+    shortest = 0.02 * np.ptp(ax.get_xlim())  # of a shorter step one would see the arrowhead alone
     for path in paths:
         for start, end, style in zip(path, path[1:], cycle(LINE_STYLES), strict=False):
-            visible = np.abs(end - start).max() > 0.02 * np.ptp(ax.get_xlim())
-            arrow = dict(
-                arrowstyle="-|>" if visible else "-", mutation_scale=8, linestyle=style, color=INK, shrinkA=0, shrinkB=3
-            )
+            head = "-|>" if np.abs(end - start).max() > shortest else "-"
+            arrow = dict(arrowstyle=head, mutation_scale=8, linestyle=style, color=INK, shrinkA=0, shrinkB=3)
             ax.annotate("", end, start, arrowprops=arrow)
         ax.plot(*path[-1], "o", color=INK, markerfacecolor=INK if path[-1] @ normal > 0 else "white")
     logits = [f": logit {logit:.2f}" for logit in paths[:, -1] @ normal]
@@ -265,13 +264,13 @@ def plot_lengths(lengths: Mapping[str, Mapping[str, float]], ax: Axes | None = N
 def plot_horizons(
     horizons: Mapping[str, ArrayLike],
     perfect: Mapping[str, ArrayLike],
-    intervals: Mapping[str, tuple[float, float]],
+    medians: Mapping[str, tuple[float, float, float]],
     ax: Axes | None = None,
 ) -> Axes:
     """Draw one strip of points for each kind of model, one point for each model at its horizon, on a log axis.
 
-    `perfect` says of each model whether it has no test errors: these are filled points. A bar marks the median, and a
-    line the ends of its uncertainty, which `intervals` has.
+    `perfect` says of each model whether it has no test errors: these are filled points. `medians` has
+    the median of each kind, a bar, and the ends of its uncertainty, a line.
     """
     ax = ax or plt.subplots(figsize=(7, 0.7 * len(horizons) + 1))[1]
     words = []
@@ -282,10 +281,10 @@ def plot_horizons(
         for chosen, color in [(filled, INK), (~filled, "white")]:
             style = dict(color=color, markeredgecolor=INK, markersize=5)
             ax.plot(_on_log_axis(lengths[chosen]), heights[chosen], "o", **style)
-        median, (low, high) = np.median(lengths), intervals[kind]
+        median, low, high = medians[kind]
         ax.plot([_on_log_axis(median)] * 2, [row - 0.4, row + 0.4], color=HEAD_COLORS[0], linewidth=3, zorder=0)
         ax.plot(_on_log_axis([low, high]), [row, row], color=HEAD_COLORS[0], linewidth=1.5, zorder=0)
-        between = f"median {median:,.0f} (between {low:,.0f} and {high:,.0f})"
+        between = f"median {median:,.0f} ({low:,.0f} to {high:,.0f})"
         words.append(f"{kind}: {between}, from {lengths.min():,} to {lengths.max():,}")
     ax.plot([], [], "o", color=INK, markersize=5, label="no test errors")
     ax.plot([], [], "o", color="white", markeredgecolor=INK, markersize=5, label="test errors")

@@ -1,6 +1,7 @@
 """Pictures of a model: what a notebook or a control asks for, drawn by `plots`."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import astuple
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -247,8 +248,8 @@ def draw_horizons(sweeps: Mapping[str, Sequence[SweepRow]]) -> Axes:
     """Draw the horizons of swept seeds, one strip for each kind of model."""
     horizons = {kind: [row.horizon or 0 for row in rows] for kind, rows in sweeps.items()}
     perfect = {kind: [row.errors == 0 for row in rows] for kind, rows in sweeps.items()}
-    medians = {kind: median(lengths) for kind, lengths in horizons.items()}
-    return plots.plot_horizons(horizons, perfect, {kind: (found.low, found.high) for kind, found in medians.items()})
+    medians = {kind: astuple(median(lengths)) for kind, lengths in horizons.items()}
+    return plots.plot_horizons(horizons, perfect, medians)
 
 
 def _edge(letters: str, steps: np.ndarray) -> np.ndarray:
