@@ -162,6 +162,14 @@ def test_starts_in_notebook_6(name):
         assert [x.abs().max().item() for x in (W_O, W_out)] == pytest.approx([0.25, 0.25], abs=0.01)
 
 
+def test_a_query_grows_faster_with_sixteen_numbers_in_notebook_6():
+    """In a step of 0.01 for each number of W_Q, it can move by 0.01 times the sizes of the numbers of CLS, added up."""
+    ideas = ("all_initializations", "lower_magnitude_initializations", "increased_dimensionality")
+    cls = {name: [Transformer(IDEAS[name].model, seed).embedding.weight[0] for seed in range(50)] for name in ideas}
+    two, small_start, sixteen = (torch.stack(starts).abs().sum(dim=1).mean() for starts in cls.values())
+    assert two < small_start < sixteen
+
+
 def test_negatives_in_notebook_6():
     shares = {}
     for name in ("all_initializations", "all_fixed_length_sequences"):

@@ -173,7 +173,7 @@ def test_a_summary_and_its_intervals():
     wrong = [(0, 0, 90), (0, 3, 10), (1443, 0, 0), (0, 0, 40)]
     rows = [sweeps.SweepRow(seed, *errors, 1, 5, 0.1, length) for seed, (*errors, length) in enumerate(wrong)]
     summary = sweeps.summary(rows)
-    assert (summary["false negatives"].count, summary["one letter only"].count) == (1, 1)
+    assert (summary["other errors"].count, summary["one letter only"].count) == (1, 1)
     assert summary["median horizon"].value == 25
     z = 1.959964
     reach = z * (0.25 / 4 + z**2 / 64) ** 0.5 / (1 + z**2 / 4)
@@ -196,7 +196,10 @@ def _overlap(one: sweeps.Share | sweeps.Median, other: sweeps.Share | sweeps.Med
 @pytest.mark.weekly
 def test_which_ideas_help():
     """What notebook 06 says of its 32 seeds, with room for a few chaotic ones."""
-    table = {name: sweeps.summary(rows) for name, rows in sweeps.sweep_each(experiments.IDEAS, range(32)).items()}
+    rows = sweeps.sweep_each(experiments.IDEAS, range(32))
+    table = {name: sweeps.summary(each) for name, each in rows.items()}
+    others = [row for each in rows.values() for row in each if row.errors > 0 and row.false_positives < 1000]
+    assert sum(row.false_negatives > row.false_positives for row in others) > 0.9 * len(others)
     clean = {name: row["clean"].count for name, row in table.items()}
     horizons = {name: row["median horizon"] for name, row in table.items()}
     one_letter = {name: row["one letter only"].count for name, row in table.items()}
@@ -211,12 +214,12 @@ def test_which_ideas_help():
         > horizons["faster learning"].value
         > horizons[plain].value
     )
-    assert table["default_embeddings_initialization"]["false negatives"].count == 0
+    assert table["default_embeddings_initialization"]["other errors"].count == 0
     for usual, ideas in (
         (plain, ["attend_cls", "all_fixed_length_sequences"]),
         (sixteen, ["lower_magnitude_initializations", "default_embeddings_initialization"]),
     ):
-        for kind in ("clean", "false negatives", "one letter only", "median horizon"):
+        for kind in ("clean", "other errors", "one letter only", "median horizon"):
             assert all(_overlap(table[usual][kind], table[name][kind]) for name in ideas)
     assert one_letter["all_fixed_length_sequences"] > 1.5 * one_letter[plain]
     assert one_letter["increased_num_attention_heads"] == one_letter["16 heads, usual start"] == 0

@@ -172,17 +172,8 @@ def outcomes(rows: Sequence[SweepRow]) -> dict[str, int]:
 
 
 def summary(rows: Sequence[SweepRow]) -> dict[str, Share | Median]:
-    """Give the shares of seeds that are clean, miss letters, or look for one only; and the median horizon.
-
-    A clean seed has no test errors. A horizon that is not known counts as 0.
-    """
-    found = outcomes(rows)
-    counts = {
-        "clean": found["clean"],
-        "false negatives": sum(row.false_negatives > 0 for row in rows),
-        "one letter only": found["one letter only"],
-    }
-    shares = {kind: share(count, len(rows)) for kind, count in counts.items()}
+    """Give the share of each of the `outcomes`, and the median horizon; one that is not known counts as 0."""
+    shares = {outcome: share(count, len(rows)) for outcome, count in outcomes(rows).items()}
     return shares | {"median horizon": median([row.horizon or 0 for row in rows])}
 
 
