@@ -20,13 +20,8 @@ from toy_transformer.pictures.picture import words_of
 from toy_transformer.task import Task
 from toy_transformer.weights import build
 
-SHARES = {
-    "hidden_size 2": {"clean": 0.1, "one letter only": 0.2, "other errors": 0.7},
-    "hidden_size 16, 16 heads": {"clean": 0.92, "one letter only": 0.0, "other errors": 0.08},
-}
 HORIZONS = {"hidden_size 2": [0, 66, 66, 2166], "hidden_size 16, 16 heads": [226, 10**6, 392, 19487]}
 PERFECT = {"hidden_size 2": [False, False, True, True], "hidden_size 16, 16 heads": [True, True, True, False]}
-INTERVALS = {"hidden_size 2": (0.06, 0.17), "hidden_size 16, 16 heads": (0.85, 0.96)}
 
 VIEWS = {
     "embeddings": lambda run: views.draw_embeddings(run),
@@ -49,7 +44,6 @@ VIEWS = {
     "no horizon": lambda run: views.draw_horizon(run.model.with_length_scaling(1.0)),
     "horizon by epoch": lambda run: views.draw_horizon_by_epoch({"one": run, "again": run}),
     "horizons": lambda run: plots.plot_horizons(HORIZONS, PERFECT, dict.fromkeys(HORIZONS, (300, 100, 1000))),
-    "shares": lambda run: plots.plot_shares(SHARES, INTERVALS),
 }
 
 
@@ -290,16 +284,6 @@ def test_a_horizon_without_a_place_on_the_map_is_drawn_all_the_same(start, lengt
 def test_a_wrong_answer_is_named(generalization_errors):
     words = views.draw_cls_paths(generalization_errors.model, ["ab", "ab{100}"]).words
     assert "ab: logit 19.49, (" in words and "ab{100}: logit -1.97, wrong, (" in words
-
-
-def test_shares_and_their_intervals():
-    ax = plots.plot_shares(SHARES, INTERVALS)
-    bars = [(bar.get_x(), bar.get_width()) for bar in ax.patches]
-    flat = [(0, 0.1), (0, 0.92), (0.1, 0.2), (0.92, 0.0), (0.3, 0.7), (0.92, 0.08)]
-    assert [x for bar in bars for x in bar] == pytest.approx([x for bar in flat for x in bar])
-    whiskers = [tuple(line.get_xdata()) for line in ax.lines]
-    assert set(whiskers) == set(INTERVALS.values())
-    assert "clean 92%" in ax.words and "between 85% and 96%" in ax.words
 
 
 def test_pruning_has_a_column_for_each_order_and_a_line_for_each_model():

@@ -283,7 +283,7 @@ def plot_horizons(
             ax.plot(_on_log_axis(lengths[chosen]), heights[chosen], "o", **style)
         median, low, high = medians[kind]
         ax.plot([_on_log_axis(median)] * 2, [row - 0.4, row + 0.4], color=HEAD_COLORS[0], linewidth=3, zorder=0)
-        ax.plot(_on_log_axis([low, high]), [row, row], color=HEAD_COLORS[0], linewidth=1.5, zorder=0)
+        ax.plot(_on_log_axis([low, high]), [row + 0.4] * 2, color=HEAD_COLORS[0], linewidth=3, zorder=0)
         between = f"median {median:,.0f} ({low:,.0f} to {high:,.0f})"
         words.append(f"{kind}: {between}, from {lengths.min():,} to {lengths.max():,}")
     ax.plot([], [], "o", color=INK, markersize=5, label="no test errors")
@@ -343,35 +343,6 @@ def plot_pruning(curves: Mapping[str, ArrayLike], axes: Sequence[Axes] | None = 
         shown = [n for points in curves.values() for n in np.asarray(points)[:, :, 1 + row].ravel()]
         _count_from_zero(axes[row * len(curves)], axes[row * len(curves)].yaxis, shown)
     return tuple(axes)
-
-
-def plot_shares(
-    shares: Mapping[str, Mapping[str, float]], intervals: Mapping[str, tuple[float, float]], ax: Axes | None = None
-) -> Axes:
-    """Draw one bar for each kind of model, divided into the shares of what became of its seeds.
-
-    `shares` has, for each kind, a number for each outcome, and they add up to 1. `intervals` has the
-    ends of the uncertainty of the first outcome.
-    """
-    ax = ax or plt.subplots(figsize=(7, 0.5 * len(shares) + 1))[1]
-    outcomes = list(next(iter(shares.values())))
-    left = np.zeros(len(shares))
-    for i, outcome in enumerate(outcomes):
-        widths = np.array([row[outcome] for row in shares.values()])
-        ax.barh(range(len(shares)), widths, 0.6, left, label=outcome, **_bar_style(i))
-        left += widths
-    for row, (low, high) in enumerate(intervals[kind] for kind in shares):
-        ax.plot([low, high], [row, row], color="white", linewidth=4, solid_capstyle="butt")
-        ax.plot([low, high], [row, row], "|-", color="black", linewidth=1.5, markersize=10)
-    ax.set(yticks=range(len(shares)), yticklabels=shares, xlim=(0, 1), xlabel="share of the seeds")
-    ax.invert_yaxis()
-    ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=len(outcomes))
-    listed = "; ".join(
-        f"{kind}: {', '.join(f'{outcome} {share:.0%}' for outcome, share in row.items())} "
-        f"({outcomes[0]} between {intervals[kind][0]:.0%} and {intervals[kind][1]:.0%})"
-        for kind, row in shares.items()
-    )
-    return describe(ax, f"Shares of the seeds. {listed}.")
 
 
 def _on_log_axis(lengths: ArrayLike) -> np.ndarray:
