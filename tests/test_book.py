@@ -111,12 +111,14 @@ def test_notebook_3(generalization_errors, good, bad):
 
 def test_notebook_4(runs, good):
     assert horizon(edited(good, "classifier", lambda rows: [[2 * x for x in rows[0]]])) == 2166
-    left = {}
+    left, yes = {}, {}
     for head, other in [(0, 1), (1, 0)]:
         doubled = scale_query(good, head, 2)
         wrong = doubled.trace([shortest_wrong_string(doubled).string])
         left[other] = wrong.attention_weights[0, other, 0, 1 + other].item()  # for a in head 0, for b in head 1
+        yes[other] = (wrong.cls_path[0, 1] @ good.classifier.weight[0] > 0).item()  # after attention alone
     assert left[0] < 0.25 < 0.4 < left[1]  # head 0 has lost most of its a, head 1 only half of its b
+    assert yes == {0: True, 1: False}
     number_5 = runs["all_initializations"][5]
     losses = number_5.validation_losses
     by_epoch = re.search(r"seed 5: ([\d, ]+);", shown("04"))[1].split(", ")
