@@ -12,11 +12,14 @@ import torch
 
 from toy_transformer.data import concatenate
 from toy_transformer.editing.hand_written import scale_query
-from toy_transformer.experiments import IDEAS, settings
+from toy_transformer.editing.heads import ablation_importance, prune
+from toy_transformer.editing.reduction import squeeze, without_heads
+from toy_transformer.experiments import IDEAS, TEST_DATA, VALIDATION_DATA, retrain, settings
 from toy_transformer.model import Transformer
 from toy_transformer.proofs.all_lengths import NotCertified, certify_all_lengths
 from toy_transformer.proofs.horizon import horizon, shortest_wrong_string
 from toy_transformer.studies.sweeps import share
+from toy_transformer.training import TrainingConfig
 from toy_transformer.weights import build, numbers_of
 
 NOTEBOOKS = Path(__file__).parent.parent / "notebooks"
@@ -164,14 +167,6 @@ def test_starts_in_notebook_6(name):
         assert [x.abs().max().item() for x in (W_O, W_out)] == pytest.approx([0.25, 0.25], abs=0.01)
 
 
-def test_a_query_grows_faster_with_sixteen_numbers_in_notebook_6():
-    """In a step of 0.01 for each number of W_Q, it can move by 0.01 times the sizes of the numbers of CLS, added up."""
-    ideas = ("all_initializations", "lower_magnitude_initializations", "increased_dimensionality")
-    cls = {name: [Transformer(IDEAS[name].model, seed).embedding.weight[0] for seed in range(50)] for name in ideas}
-    two, small_start, sixteen = (torch.stack(starts).abs().sum(dim=1).mean() for starts in cls.values())
-    assert two < small_start < sixteen
-
-
 def test_negatives_in_notebook_6():
     shares = {}
     for name in ("all_initializations", "all_fixed_length_sequences"):
@@ -181,7 +176,7 @@ def test_negatives_in_notebook_6():
 
 
 def test_intervals_in_notebook_6():
-    assert [str(share(*of)) for of in ((0, 64), (12, 64))] == ["0 of 64 (0% to 6%)", "12 of 64 (11% to 30%)"]
+    assert [str(share(*of)) for of in ((0, 64), (16, 96))] == ["0 of 64 (0% to 6%)", "16 of 96 (11% to 25%)"]
 
 
 def test_one_letter_in_notebook_6():
@@ -201,6 +196,20 @@ def test_pruning_in_notebook_7():
     for measure, times in {"gradient": 2, "ablation": 3, "horizon": 10}.items():
         horizons = curve(measure, "horizon")
         assert times < max(horizons.values()) / horizons[16] < 1.5 * times
+
+
+@pytest.mark.parametrize("number", [3, 7])
+def test_training_lets_a_lead_shrink_in_notebook_7(runs, number):
+    large = runs["increased_num_attention_heads"][number].model
+    strings, test_strings = (concatenate(next(data.epochs())) for data in (VALIDATION_DATA, TEST_DATA))
+    toy = squeeze(without_heads(large, prune(large, strings, ablation_importance, test_strings).down_to(2)), 2)
+    (run,) = retrain([toy.float()], TrainingConfig(max_epochs=3, weight_decay=0.0))
+    traces = [model.trace(["ab", "a", "b", "c", "ac", "bc", "abc"]) for model in (toy, run.model)]
+    before, after = (trace.output_logits.abs() for trace in traces)
+    assert (after > before).all()
+    ranked = [trace.attention_scores[-1, :, 0, 1:].sort(dim=1).values for trace in traces]
+    before, after = ((scores[:, 2] - scores[:, 1]).min() for scores in ranked)
+    assert 7 < after < before - 1
 
 
 def test_notebook_7():

@@ -222,13 +222,13 @@ def test_which_ideas_help():
         for kind in ("clean", "other errors", "one letter only", "median horizon"):
             assert all(_overlap(table[usual][kind], table[name][kind]) for name in ideas)
     assert one_letter["all_fixed_length_sequences"] > 1.5 * one_letter[plain]
-    assert one_letter["increased_num_attention_heads"] == one_letter["16 heads, usual start"] == 0
-    assert one_letter[sixteen] + one_letter["lower_magnitude_initializations"] == pytest.approx(12, abs=2)
-    assert horizons["16 heads, usual start"].low > horizons[sixteen].high
-    assert min(clean["increased_num_attention_heads"], clean["16 heads, usual start"]) > 28
-    assert horizons["16 heads, usual start"].value > horizons["increased_num_attention_heads"].value
-    assert horizons["16 heads, usual start"].high > horizons["no weight decay"].low
-    assert table["no weight decay"]["clean"].high > table["16 heads, usual start"]["clean"].low
+    assert one_letter["increased_num_attention_heads"] == one_letter["16 heads"] == 0
+    assert one_letter[plain] + one_letter[sixteen] + one_letter["faster learning"] == pytest.approx(16, abs=3)
+    for name in (sixteen, "faster learning"):
+        assert table[name]["other errors"].high < table[plain]["other errors"].low
+        assert _overlap(table[name]["one letter only"], table[plain]["one letter only"])
+    assert horizons["16 heads"].low > horizons[sixteen].high
+    assert min(clean["increased_num_attention_heads"], clean["16 heads"]) > 28
 
 
 def test_all_experiments_in_a_pool(pool, monkeypatch):

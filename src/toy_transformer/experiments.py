@@ -58,7 +58,7 @@ EXPERIMENTS = {
 
 IDEAS = {name: idea for name, idea in EXPERIMENTS.items() if name not in ("walkthrough", "generalization_errors")} | {
     "faster learning": Experiment(training=TrainingConfig(learning_rate=0.04, final_learning_rate=0.02)),
-    "16 heads, usual start": Experiment(model=ModelConfig(hidden_size=16, num_attention_heads=16)),
+    "16 heads": Experiment(model=ModelConfig(hidden_size=16, num_attention_heads=16)),
     "no weight decay": Experiment(model=ModelConfig(hidden_size=16), training=TrainingConfig(weight_decay=0.0)),
 }
 """What may help, beside the usual training (`all_initializations`): the published experiments, and three of ours."""
