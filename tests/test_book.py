@@ -167,6 +167,13 @@ def test_starts_in_notebook_6(name):
         assert [x.abs().max().item() for x in (W_O, W_out)] == pytest.approx([0.25, 0.25], abs=0.01)
 
 
+def test_the_small_start_has_the_shortest_embeddings_in_notebook_6():
+    ideas = ("lower_magnitude_initializations", "all_initializations", "increased_dimensionality")
+    starts = {name: [Transformer(IDEAS[name].model, seed).embedding.weight[2:] for seed in range(50)] for name in ideas}
+    small, two, sixteen = (torch.cat(embeddings).norm(dim=1).mean() for embeddings in starts.values())
+    assert small < 0.5 * two < 0.2 * sixteen
+
+
 def test_negatives_in_notebook_6():
     shares = {}
     for name in ("all_initializations", "all_fixed_length_sequences"):
