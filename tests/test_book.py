@@ -107,21 +107,13 @@ def test_notebook_3(generalization_errors, good, bad):
     losses = dict(enumerate(generalization_errors.validation_losses, start=1))
     assert (len(losses), min(losses, key=losses.get), min(range(5, 21), key=losses.get)) == (20, 2, 17)
     assert horizon(good) > 200
-    bends = ["ab{110000}", "ab{200000}", "abc{1500}", "abc{2500}", "a{10000000}b"]
-    unit_0 = good.trace(bends).cls_path[:, 1] @ good.self_attention_block.W_in.weight[0]
-    assert (unit_0 > 0).tolist() == [False, True, False, True, False]
+    ab_48 = [generalization_errors.model_at(epoch).trace(["ab{48}"]).output_logits.item() for epoch in (2, 4)]
+    assert ab_48 == pytest.approx([1.9, -1.5], abs=0.05)
 
 
 def test_notebook_4(runs, good):
     assert horizon(edited(good, "classifier", lambda rows: [[2 * x for x in rows[0]]])) == 2166
-    left, yes = {}, {}
-    for head, other in [(0, 1), (1, 0)]:
-        doubled = scale_query(good, head, 2)
-        wrong = doubled.trace([shortest_wrong_string(doubled).string])
-        left[other] = wrong.attention_weights[0, other, 0, 1 + other].item()  # for a in head 0, for b in head 1
-        yes[other] = (wrong.cls_path[0, 1] @ good.classifier.weight[0] > 0).item()  # after attention alone
-    assert left[0] < 0.25 < 0.4 < left[1]  # head 0 has lost most of its a, head 1 only half of its b
-    assert yes == {0: True, 1: False}
+    assert good.trace(["abc"]).means[0, :, 0, 0].tolist() == pytest.approx([3.11, 3.04], abs=0.005)
     number_5 = runs["all_initializations"][5]
     losses = number_5.validation_losses
     by_epoch = re.search(r"seed 5: ([\d, ]+);", shown("04"))[1].split(", ")
