@@ -107,6 +107,8 @@ def test_notebook_3(generalization_errors, good, bad):
     losses = dict(enumerate(generalization_errors.validation_losses, start=1))
     assert (len(losses), min(losses, key=losses.get), min(range(5, 21), key=losses.get)) == (20, 2, 17)
     assert horizon(good) > 200
+    kink = good.trace(["abc{1500}", "abc{2500}"]).cls_path[:, 1] @ good.self_attention_block.W_in.weight[0]
+    assert (kink > 0).tolist() == [False, True]  # of unit 0
     ab_48 = [generalization_errors.model_at(epoch).trace(["ab{48}"]).output_logits.item() for epoch in (2, 4)]
     assert ab_48 == pytest.approx([1.9, -1.5], abs=0.05)
 
