@@ -14,7 +14,7 @@ from toy_transformer.data import concatenate
 from toy_transformer.editing.hand_written import scale_query
 from toy_transformer.editing.heads import ablation_importance, prune
 from toy_transformer.editing.reduction import squeeze, without_heads
-from toy_transformer.experiments import IDEAS, TEST_DATA, VALIDATION_DATA, retrain, run, settings
+from toy_transformer.experiments import IDEAS, TEST_DATA, TRAINING_DATA, VALIDATION_DATA, retrain, run, settings
 from toy_transformer.model import Transformer
 from toy_transformer.proofs.all_lengths import NotCertified, certify_all_lengths
 from toy_transformer.proofs.horizon import horizon, shortest_wrong_string
@@ -169,6 +169,16 @@ def test_the_small_start_has_the_shortest_embeddings_in_notebook_6():
     starts = {name: [Transformer(IDEAS[name].model, seed).embedding.weight[2:] for seed in range(50)] for name in ideas}
     small, two, sixteen = (torch.cat(embeddings).norm(dim=1).mean() for embeddings in starts.values())
     assert small < 0.5 * two < 0.2 * sixteen
+
+
+def test_chance_in_notebook_6():
+    assert len(list(next(TRAINING_DATA.epochs()))) == 156
+    cosines = {}
+    for name in ("all_initializations", "increased_dimensionality"):
+        models = [Transformer(IDEAS[name].model, seed) for seed in range(50)]
+        pairs = [(model.self_attention_block.W_Q.weight, model.embedding.weight[:1]) for model in models]
+        cosines[name] = torch.cat([torch.cosine_similarity(W_Q, cls) for W_Q, cls in pairs]).abs().mean()
+    assert cosines["increased_dimensionality"] < 0.25 < 0.5 < cosines["all_initializations"]
 
 
 def test_negatives_in_notebook_6():

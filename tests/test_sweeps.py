@@ -228,6 +228,7 @@ def test_which_ideas_help():
         assert table[name]["other errors"].high < table[plain]["other errors"].low
         assert _overlap(table[name]["one letter only"], table[plain]["one letter only"])
     assert horizons["16 heads"].low > horizons[sixteen].high
+    assert table["lower_magnitude_initializations"]["clean"].low > table[plain]["clean"].high
     assert min(clean["increased_num_attention_heads"], clean["16 heads"]) > 28
 
 
