@@ -6,7 +6,6 @@ import re
 from pathlib import Path
 
 import nbformat
-import numpy as np
 import pytest
 import torch
 
@@ -14,11 +13,10 @@ from toy_transformer.data import concatenate
 from toy_transformer.editing.hand_written import scale_query
 from toy_transformer.editing.heads import ablation_importance, prune
 from toy_transformer.editing.reduction import squeeze, without_heads
-from toy_transformer.experiments import IDEAS, TEST_DATA, TRAINING_DATA, VALIDATION_DATA, retrain, run, settings
+from toy_transformer.experiments import IDEAS, TEST_DATA, TRAINING_DATA, VALIDATION_DATA, retrain, run
 from toy_transformer.model import Transformer
 from toy_transformer.proofs.all_lengths import NotCertified, certify_all_lengths
 from toy_transformer.proofs.horizon import horizon, shortest_wrong_string
-from toy_transformer.studies.sweeps import share
 from toy_transformer.training import TrainingConfig
 from toy_transformer.weights import build, numbers_of
 
@@ -109,8 +107,6 @@ def test_notebook_3(generalization_errors, good, bad):
     assert horizon(good) > 200
     kink = good.trace(["abc{1500}", "abc{2500}"]).cls_path[:, 1] @ good.self_attention_block.W_in.weight[0]
     assert (kink > 0).tolist() == [False, True]  # of unit 0
-    ab_48 = [generalization_errors.model_at(epoch).trace(["ab{48}"]).output_logits.item() for epoch in (2, 4)]
-    assert ab_48 == pytest.approx([1.9, -1.5], abs=0.05)
 
 
 def test_notebook_4(runs, good):
@@ -137,6 +133,12 @@ def test_notebook_5(runs, seed, too_small, enough):
     certify_all_lengths(model.with_length_scaling(enough))
 
 
+def test_the_weight_of_rivals_in_notebook_5(good):
+    scores = good.trace(["ac"]).attention_scores[0, 0, 0]
+    weight = 100 * (-0.5 * math.log(100) * (scores[1] - scores[2])).exp()
+    assert weight.item() == pytest.approx(0.000006, abs=0.0000005)
+
+
 @pytest.mark.parametrize(("seed", "kappa", "smallest_lead"), [(2, 1.0, 2.01), (0, 3.0, 0.36)])
 def test_the_smallest_leads_in_notebook_5(runs, seed, kappa, smallest_lead):
     proof = certify_all_lengths(runs["all_initializations"][seed].model.with_length_scaling(kappa))
@@ -144,24 +146,23 @@ def test_the_smallest_leads_in_notebook_5(runs, seed, kappa, smallest_lead):
     assert least / kappa == pytest.approx(smallest_lead, abs=0.005)
 
 
+SMALL_START = {
+    "lower_magnitude_initializations": ("embedding", "W_O", "W_out"),
+    "increased_num_attention_heads": ("embedding", "W_O", "W_out"),
+    "default_embeddings_initialization": ("W_O", "W_out"),
+}
+
+
 @pytest.mark.parametrize("name", IDEAS)
-def test_starts_in_notebook_6(name):
+def test_small_starts_in_notebook_6(name):
     models = [Transformer(IDEAS[name].model, seed) for seed in range(50)]
-    blocks = [model.self_attention_block for model in models]
-    embeddings = torch.stack([model.embedding.weight[[0, 2, 3, 4]] for model in models])
-    W_O, W_out = (torch.stack([getattr(block, matrix).weight for block in blocks]) for matrix in ("W_O", "W_out"))
-    start = settings(IDEAS[name])["start"]
-    if start == "small":
-        assert embeddings.abs().max().item() == pytest.approx(0.25, abs=0.01)
-    else:
-        assert embeddings.std().item() == pytest.approx(1, abs=0.1)
-    if start == "usual":
-        two_heads = IDEAS[name].model.num_attention_heads == 2
-        assert [x.abs().max().item() for x in (W_O, W_out)] == pytest.approx(
-            [0.7 if two_heads else 0.25, 0.7], abs=0.02
-        )
-    else:
-        assert [x.abs().max().item() for x in (W_O, W_out)] == pytest.approx([0.25, 0.25], abs=0.01)
+    for table in ("embedding", "W_O", "W_out"):
+        owners = models if table == "embedding" else [model.self_attention_block for model in models]
+        greatest = max(getattr(owner, table).weight.abs().max().item() for owner in owners)
+        if table in SMALL_START.get(name, ()):
+            assert greatest == pytest.approx(0.25, abs=0.01)
+        elif name != "16 heads":  # where W_O takes sixteen numbers, it starts within 1/4 in any case
+            assert greatest > 0.5
 
 
 def test_the_small_start_has_the_shortest_embeddings_in_notebook_6():
@@ -171,31 +172,8 @@ def test_the_small_start_has_the_shortest_embeddings_in_notebook_6():
     assert small < 0.5 * two < 0.2 * sixteen
 
 
-def test_chance_in_notebook_6():
+def test_an_epoch_has_156_batches():
     assert len(list(next(TRAINING_DATA.epochs()))) == 156
-    cosines = {}
-    for name in ("all_initializations", "increased_dimensionality"):
-        models = [Transformer(IDEAS[name].model, seed) for seed in range(50)]
-        pairs = [(model.self_attention_block.W_Q.weight, model.embedding.weight[:1]) for model in models]
-        cosines[name] = torch.cat([torch.cosine_similarity(W_Q, cls) for W_Q, cls in pairs]).abs().mean()
-    assert cosines["increased_dimensionality"] < 0.25 < 0.5 < cosines["all_initializations"]
-
-
-def test_negatives_in_notebook_6():
-    shares = {}
-    for name in ("all_initializations", "all_fixed_length_sequences"):
-        labels = concatenate(next(IDEAS[name].data.training.epochs())).labels
-        shares[name] = f"{(labels == 0).float().mean():.0%}"
-    assert shares == {"all_initializations": "44%", "all_fixed_length_sequences": "5%"}
-
-
-def test_intervals_in_notebook_6():
-    assert [str(share(*of)) for of in ((0, 64), (12, 64))] == ["0 of 64 (0% to 6%)", "12 of 64 (11% to 30%)"]
-
-
-def test_one_letter_in_notebook_6():
-    p = np.array([0.7, 0.8, 0.9])
-    assert (-80 * np.log(p) - 20 * np.log(1 - p)).round(1).tolist() == [52.6, 50.0, 54.5]
 
 
 def test_pruning_in_notebook_7():
@@ -217,11 +195,10 @@ def test_training_lets_a_lead_shrink_in_notebook_7(runs):
     strings, test_strings = (concatenate(next(data.epochs())) for data in (VALIDATION_DATA, TEST_DATA))
     toy = squeeze(without_heads(large, prune(large, strings, ablation_importance, test_strings).down_to(2)), 2)
     (retrained,) = retrain([toy.float()], TrainingConfig(max_epochs=3, weight_decay=0.0))
-    traces = [model.trace(["ac", "abc"]) for model in (toy, retrained.model)]
-    assert [trace.output_logits[0].item() for trace in traces] == pytest.approx([-2.7, -11.7], abs=0.1)
-    ranked = [trace.attention_scores[-1, :, 0, 1:].sort(dim=1).values for trace in traces]
+    traces = [model.trace(["abc"]) for model in (toy, retrained.model)]
+    ranked = [trace.attention_scores[0, :, 0, 1:].sort(dim=1).values for trace in traces]
     least = [(scores[:, 2] - scores[:, 1]).min().item() for scores in ranked]
-    assert least == pytest.approx([12.3, 8.4], abs=0.1)
+    assert least[0] - 3 > least[1] > math.log(10)
 
 
 def test_notebook_7():

@@ -21,6 +21,8 @@ from toy_transformer.task import Task
 from toy_transformer.weights import build
 
 HORIZONS = {"hidden_size 2": [0, 66, 66, 2166], "hidden_size 16, 16 heads": [226, 10**6, 392, 19487]}
+POINTS = np.array([[8.3, -0.1, -4.5], [-1.0, 3.0, -2.3], [-4.5, 6.1, -4.2], [-8.2, 7.0, -2.8], [2.2, 2.0, -3.1]])
+AXES = np.array([[0.83, -0.55, 0.13], [0.44, 0.49, -0.75], [0.35, 0.68, 0.64]])
 PERFECT = {"hidden_size 2": [False, False, True, True], "hidden_size 16, 16 heads": [True, True, True, False]}
 
 VIEWS = {
@@ -36,15 +38,20 @@ VIEWS = {
     "values of close strings": lambda run: views.draw_values(run.model, ["ab", "a", "b", "c"]),
     "logits": lambda run: views.draw_logits(run.model, ["a{N}b", "ab{N}", "abc{N}"], 10**8),
     "head": lambda run: views.draw_head(run.model, 0, ["bc{N}"], 10_000),
-    "lengths": lambda run: views.draw_lengths({"before": [run.model_at(0)], "after": [run.model]}),
+    "lengths": lambda run: views.draw_lengths({"one": [run], "again": [run]}),
     "vectors": lambda run: views.draw_vectors(run.model),
     "triangle": lambda run: views.draw_triangle(run.model, ["aac", "baac", "ab{66}", "abc{3000}"]),
     "ratios": lambda run: views.draw_log_ratios(run.model, ["baac", "ab{66}", "abc{3000}"]),
     "horizon": lambda run: views.draw_horizon(run.model),
     "no horizon": lambda run: views.draw_horizon(run.model.with_length_scaling(1.0)),
     "horizon by epoch": lambda run: views.draw_horizon_by_epoch({"one": run, "again": run}),
+    "plane in space": lambda run: _plane_in_space()[0],
     "horizons": lambda run: plots.plot_horizons(HORIZONS, PERFECT, dict.fromkeys(HORIZONS, (300, 100, 1000))),
 }
+
+
+def _plane_in_space() -> tuple[Axes, ...]:
+    return plots.plot_plane_in_space(POINTS, ["ab", "a", "b", "c", "ac"], AXES, ["classifier", "W_in 0", "W_in 1"])
 
 
 @pytest.fixture(params=["walkthrough", "generalization_errors"])
@@ -89,6 +96,13 @@ def test_pictures_draw_the_numbers_they_are_given(walkthrough):
         line.get_xydata()[0] for line in views.draw_cls_paths(model, ["aac", "baac"]).lines if line.get_marker() == "o"
     ]
     np.testing.assert_allclose(ends, model.trace(["aac", "baac"]).transformed_embeddings[:, 0], rtol=1e-6)
+
+
+def test_from_the_edge_of_a_plane_heights_are_seen():
+    heights, (above, edge) = POINTS @ AXES[2], _plane_in_space()
+    for ax in (above, edge):
+        (points,) = [line for line in ax.lines if line.get_marker() == "o"]
+        assert np.allclose(points.get_ydata(), heights, rtol=0, atol=1e-9) == (ax is edge)
 
 
 def test_functions_draw_where_they_are_told(walkthrough):
@@ -246,11 +260,14 @@ def test_other_alphabets_and_more_heads_are_drawn():
 
 
 def test_lengths_are_means_without_the_zeros_of_pad(walkthrough):
-    ax = views.draw_lengths({"trained": [walkthrough.model], "twice": [walkthrough.model] * 2})
+    ax = views.draw_lengths({"trained": [walkthrough], "twice": [walkthrough] * 2})
     widths = [bar.get_width() for bar in ax.patches]
     assert widths[:8] == pytest.approx(widths[8:])
     weights = [walkthrough.model.embedding.weight[[0, 2, 3, 4]], walkthrough.model.self_attention_block.W_O.weight.T]
     assert [widths[0], widths[4]] == pytest.approx([rows.norm(dim=1).mean().item() for rows in weights])
+    untrained = walkthrough.model_at(0).embedding.weight[[0, 2, 3, 4]]
+    starts = [line.get_xdata() for line in ax.lines if line.get_marker() == "D"]
+    assert starts[0][0] == starts[1][0] == pytest.approx(untrained.norm(dim=1).mean().item())
     assert [label.get_text() for label in ax.get_yticklabels()][-1] == "classifier"
 
 

@@ -325,7 +325,7 @@ def check_one_letter_seed(seed: int, rows: Sequence[SweepRow]) -> str | None:
     if not found:
         return f"the sweep has seeds {rows[0].seed} to {rows[-1].seed}."
     if not outcomes(found)["one letter only"]:
-        return f"seed {seed} has {found[0].false_positives} false positives; look for one with more than a thousand."
+        return f"seed {seed} is right up to {found[0].horizon} letters; look for one that is wrong about a single one."
     return None
 
 

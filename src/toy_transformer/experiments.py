@@ -31,12 +31,16 @@ class Data(NamedTuple):
 
 @dataclass(frozen=True)
 class Experiment:
-    """Models of one configuration that differ in the seed of their initialization, and what and how they learn."""
+    """Models of one configuration that differ in the seed of their initialization, and what and how they learn.
+
+    The `title` says in a picture how they differ from others.
+    """
 
     seeds: Sequence[int] = range(8)
     model: ModelConfig = ModelConfig()
     data: Data = Data()
     training: TrainingConfig = TrainingConfig()
+    title: str = "2 numbers, 2 heads"
 
 
 _SMALL_OUTPUTS = ModelConfig(
@@ -48,48 +52,33 @@ EXPERIMENTS = {
     "walkthrough": Experiment(seeds=[5]),
     "generalization_errors": Experiment(seeds=[2]),
     "all_initializations": Experiment(),
-    "attend_cls": Experiment(seeds=[8], model=ModelConfig(attend_cls=True)),
-    "all_fixed_length_sequences": Experiment(seeds=[0, 1], data=Data(FIXED_LENGTH_TRAINING_DATA)),
-    "increased_dimensionality": Experiment(model=ModelConfig(hidden_size=16)),
-    "lower_magnitude_initializations": Experiment(model=_LOWER_MAGNITUDE),
-    "default_embeddings_initialization": Experiment(model=_SMALL_OUTPUTS),
-    "increased_num_attention_heads": Experiment(model=replace(_LOWER_MAGNITUDE, num_attention_heads=16)),
+    "attend_cls": Experiment(seeds=[8], model=ModelConfig(attend_cls=True), title="CLS attends to itself"),
+    "all_fixed_length_sequences": Experiment(
+        seeds=[0, 1], data=Data(FIXED_LENGTH_TRAINING_DATA), title="strings of nine letters"
+    ),
+    "increased_dimensionality": Experiment(model=ModelConfig(hidden_size=16), title="16 numbers, 2 heads"),
+    "lower_magnitude_initializations": Experiment(model=_LOWER_MAGNITUDE, title="16 numbers, 2 heads, small start"),
+    "default_embeddings_initialization": Experiment(
+        model=_SMALL_OUTPUTS, title="16 numbers, 2 heads, W_O and W_out small"
+    ),
+    "increased_num_attention_heads": Experiment(
+        model=replace(_LOWER_MAGNITUDE, num_attention_heads=16), title="16 numbers, 16 heads, small start"
+    ),
 }
 
 IDEAS = {name: idea for name, idea in EXPERIMENTS.items() if name not in ("walkthrough", "generalization_errors")} | {
-    "faster learning": Experiment(training=TrainingConfig(learning_rate=0.04, final_learning_rate=0.02)),
-    "16 heads": Experiment(model=ModelConfig(hidden_size=16, num_attention_heads=16)),
-    "no weight decay": Experiment(model=ModelConfig(hidden_size=16), training=TrainingConfig(weight_decay=0.0)),
+    "faster learning": Experiment(
+        training=TrainingConfig(learning_rate=0.04, final_learning_rate=0.02),
+        title="2 numbers, 2 heads, 4 × learning rate",
+    ),
+    "16 heads": Experiment(model=ModelConfig(hidden_size=16, num_attention_heads=16), title="16 numbers, 16 heads"),
+    "no weight decay": Experiment(
+        model=ModelConfig(hidden_size=16),
+        training=TrainingConfig(weight_decay=0.0),
+        title="16 numbers, 2 heads, no weight decay",
+    ),
 }
 """What may help, beside the usual training (`all_initializations`): the published experiments, and three of ours."""
-
-
-def settings(experiment: Experiment) -> dict[str, int | str]:
-    """Say, by title, what an `experiment` trains, and from which start.
-
-    The *usual* start is that of torch: embeddings are normally distributed around 0 with deviation 1, all else evenly
-    up to 1/√(the numbers that it takes). A *small* one is at up to 1/√hidden_size for embeddings, W_O and W_out, or
-    for those that are named.
-    """
-    model, training = experiment.model, experiment.training
-    starts = {
-        "embeddings": model.embedding_init,
-        "W_O": model.attention_output_init,
-        "W_out": model.feed_forward_output_init,
-    }
-    small = [name for name, init in starts.items() if init]
-    changes = {
-        "CLS attends to itself": model.attend_cls,
-        "all strings of nine letters": isinstance(experiment.data.training, FixedLengthStrings),
-        f"learning rate {training.learning_rate}": training.learning_rate != TrainingConfig.learning_rate,
-        f"weight decay {training.weight_decay:g}": training.weight_decay != TrainingConfig.weight_decay,
-    }
-    return {
-        "numbers per token": model.hidden_size,
-        "heads": model.num_attention_heads,
-        "start": "small" if len(small) == len(starts) else f"{', '.join(small)} small" if small else "usual",
-        "changed": ", ".join(title for title, changed in changes.items() if changed),
-    }
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from itertools import combinations
 import numpy as np
 import torch
 from jaxtyping import Float
+from torch import Tensor
 
 from toy_transformer.data import from_counts
 from toy_transformer.model import Transformer
@@ -54,13 +55,17 @@ def squeeze(model: Transformer, hidden_size: int) -> Transformer:
     return _build(_with_matrix(logit, directions.T @ directions @ _matrix(logit)), model, hidden_size)
 
 
+def readers_of(model: Transformer) -> Float[Tensor, "reader hidden_size"]:
+    """The vectors that CLS is multiplied with after attention: the classifier (row 0), and the rows of W_in."""
+    return torch.vstack([model.classifier.weight, model.self_attention_block.W_in.weight]).detach()
+
+
 def readings(model: Transformer, strings: Sequence[str]) -> Float[np.ndarray, "string reader"]:
-    """Say what the classifier (column 0) and the rows of W_in read of CLS after attention, for each of the `strings`.
+    """Say what each of the `readers_of` a model reads of CLS after attention, for each of the `strings`.
 
     In float64. Raises `ValueError` for a string that the tokenizer refuses.
     """
-    readers = torch.vstack([model.classifier.weight, model.self_attention_block.W_in.weight])
-    return (model.trace(strings).cls_path[:, 1] @ readers.T).detach().double().numpy()
+    return (model.trace(strings).cls_path[:, 1] @ readers_of(model).T).detach().double().numpy()
 
 
 def reducible_logit(model: Transformer) -> Logit:

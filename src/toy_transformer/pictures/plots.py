@@ -243,22 +243,65 @@ def plot_over_repeats(
     return describe(ax, f"{ylabel[0].upper()}{ylabel[1:]} by {counted}: {'; '.join(words)}.")
 
 
-def plot_lengths(lengths: Mapping[str, Mapping[str, float]], ax: Axes | None = None) -> Axes:
+def plot_plane_in_space(
+    points: ArrayLike, names: Sequence[str], axes: ArrayLike, coordinates: Sequence[str], places: Sequence[Axes] = ()
+) -> tuple[Axes, ...]:
+    """Draw points in space with a plane through the origin, once from above and once from its edge.
+
+    `points` has shape (point, 3). `axes` has shape (3, 3): a row for each of three unit vectors at right angles, of
+    which the first two lie in the plane. `names` are those of the points, `coordinates` those of their three numbers;
+    `places` are two axes to draw on.
+    """
+    steps, axes = np.asarray(points, dtype=float) @ np.transpose(axes), np.asarray(axes, dtype=float)
+    (left, low, _), (right, high, _) = np.minimum(steps.min(axis=0), -3) - 1, np.maximum(steps.max(axis=0), 3) + 1
+    corners = [[left, low, 0], [left, high, 0], [right, high, 0], [right, low, 0]]
+    places = places or plt.subplots(1, 2, figsize=(9, 3.8), sharex=True, sharey=True)[1]
+    for ax, height, title in zip(places, [0.8, 0.0], ["seen from above", "seen from the edge"], strict=True):
+        eye = np.array([[0.94, -0.34, 0.0], [0.34 * height, 0.94 * height, (1 - height**2) ** 0.5]]).T
+        ax.fill(*(corners @ eye).T, facecolor=POSITIVE_REGION, edgecolor=FAINT)
+        if height:
+            for name, tip in zip(coordinates, 6 * axes.T @ eye, strict=True):
+                _arrow(ax, name, tip, "#777777", tip * [24, 10] / np.hypot(*tip))
+            for name, tip in zip(["axis 1", "axis 2"], 3 * eye, strict=False):
+                _arrow(ax, name, tip, HEAD_COLORS[0], (22, 3))
+        ax.plot(*(steps @ eye).T, "o", color=INK)
+        for name, point in zip(names, steps @ eye, strict=True):
+            ax.annotate(name, point, (0, 6), textcoords="offset points", ha="center")
+        ax.set(title=title, aspect="equal")
+        ax.set_axis_off()
+    heights = "; ".join(f"{name} {step[2]:.2f}" for name, step in zip(names, steps, strict=True))
+    describe(places[0], f"Points in space and the plane that is nearest to them. Their heights above it: {heights}.")
+    return tuple(places)
+
+
+def _arrow(ax: Axes, name: str, tip: ArrayLike, color: str, offset: ArrayLike) -> None:
+    """Draw an arrow from the origin, with its name at an offset, in points, from its tip."""
+    ax.annotate("", tip, (0, 0), arrowprops=dict(arrowstyle="-|>", color=color, shrinkA=0, shrinkB=0))
+    ax.annotate(name, tip, offset, textcoords="offset points", color=color, ha="center", va="center")
+
+
+def plot_lengths(
+    starts: Mapping[str, Mapping[str, float]], lengths: Mapping[str, Mapping[str, float]], ax: Axes | None = None
+) -> Axes:
     """Draw one bar for each kind of model and each weight matrix: the mean length of its vectors.
 
-    `lengths` has, for each kind of model, a number for each matrix.
+    `lengths` has, for each kind of model, a number for each matrix; `starts` has those before the training, points.
     """
     ax = ax or plt.subplots(figsize=(7, 5))[1]
     matrices = list(next(iter(lengths.values())))
-    height = 0.8 / len(lengths)
+    height, words = 0.8 / len(lengths), []
     for i, (kind, numbers) in enumerate(lengths.items()):
         rows = np.arange(len(matrices)) + (i - (len(lengths) - 1) / 2) * height
         ax.barh(rows, [numbers[matrix] for matrix in matrices], height, label=kind, **_bar_style(i))
+        before = [starts[kind][matrix] for matrix in matrices]
+        ax.plot(before, rows, "D", color=HEAD_COLORS[0], markeredgecolor="white", markersize=6)
+        listed = [f"{m} {x:.2f} to {numbers[m]:.2f}" for m, x in zip(matrices, before, strict=True)]
+        words.append(f"{kind}: {', '.join(listed)}")
+    ax.plot([], [], "D", color=HEAD_COLORS[0], markeredgecolor="white", markersize=6, label="at the start")
     ax.set(yticks=range(len(matrices)), yticklabels=matrices, xlabel="mean length of a vector")
     ax.invert_yaxis()
     ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
-    listed = "; ".join(f"{kind}: {', '.join(f'{m} {x:.2f}' for m, x in row.items())}" for kind, row in lengths.items())
-    return describe(ax, f"Mean length of the vectors of each matrix. {listed}.")
+    return describe(ax, f"Mean length of the vectors of each matrix, from the start to the end. {'; '.join(words)}.")
 
 
 def plot_horizons(
@@ -272,8 +315,8 @@ def plot_horizons(
     `perfect` says of each model whether it has no test errors: these are filled points. `medians` has
     the median of each kind, a bar, and the ends of its uncertainty, a line.
     """
-    ax = ax or plt.subplots(figsize=(7, 0.7 * len(horizons) + 1))[1]
-    words = []
+    ax = ax or plt.subplots(figsize=(7, 0.9 * len(horizons) + 1))[1]
+    labels, words = [], []
     for row, (kind, lengths) in enumerate(horizons.items()):
         lengths, filled = np.asarray(lengths), np.asarray(perfect[kind], dtype=bool)
         # Neighbours in length lie at different heights.
@@ -285,13 +328,14 @@ def plot_horizons(
         ax.plot([_on_log_axis(median)] * 2, [row - 0.4, row + 0.4], color=HEAD_COLORS[0], linewidth=3, zorder=0)
         ax.plot(_on_log_axis([low, high]), [row + 0.4] * 2, color=HEAD_COLORS[0], linewidth=3, zorder=0)
         between = f"median {median:,.0f} ({low:,.0f} to {high:,.0f})"
+        labels.append(f"{kind}\n{between}")
         words.append(f"{kind}: {between}, from {lengths.min():,} to {lengths.max():,}")
     ax.plot([], [], "o", color=INK, markersize=5, label="no test errors")
     ax.plot([], [], "o", color="white", markeredgecolor=INK, markersize=5, label="test errors")
     ax.plot([], [], color=HEAD_COLORS[0], linewidth=3, label="median, with interval")
     _count_from_zero(ax, ax.xaxis, [length for lengths in horizons.values() for length in lengths])
     ax.set(xlabel="right about every string up to this length", yticks=range(len(horizons)))
-    ax.set(yticklabels=horizons, ylim=(len(horizons) - 0.5, -0.5))
+    ax.set(yticklabels=labels, ylim=(len(horizons) - 0.5, -0.5))
     ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=3)
     return describe(ax, f"Horizons of models. {'; '.join(words)}.")
 

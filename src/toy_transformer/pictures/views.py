@@ -13,10 +13,11 @@ from torch import Tensor
 
 from toy_transformer.data import from_counts
 from toy_transformer.evaluation import is_right
+from toy_transformer.experiments import IDEAS
 from toy_transformer.model import Trace, Transformer
 from toy_transformer.pictures import maps, plots
 from toy_transformer.proofs.horizon import SEARCHED_LENGTH, horizon, shortest_wrong_string
-from toy_transformer.studies.sweeps import SweepRow, median
+from toy_transformer.studies.sweeps import SweepRow, median, outcomes, share
 from toy_transformer.training import TrainedModel
 from toy_transformer.weights import numbers_of
 
@@ -48,16 +49,21 @@ def draw_embeddings(trained: TrainedModel, epoch: int | None = None) -> Axes:
     return plots.plot_tokens(all_epochs[: epoch + 1], vocabulary, room_for=all_epochs)
 
 
-def draw_lengths(models: Mapping[str, Sequence[Transformer]]) -> Axes:
-    """Draw the mean length of the vectors of each matrix, for kinds of models; PAD's is left out."""
-    lengths = {kind: {} for kind in models}
-    for kind, group in models.items():
-        for name, _ in group[0].named_parameters():
-            matrix = name.removesuffix(".weight").split(".")[-1]
-            weights = torch.stack([model.get_parameter(name) for model in group])
-            vectors = weights.norm(dim=1 if matrix in ("W_O", "W_out") else 2)
-            lengths[kind][matrix] = vectors[vectors > 0].mean().item()
-    return plots.plot_lengths(lengths)
+def draw_lengths(runs: Mapping[str, Sequence[TrainedModel]]) -> Axes:
+    """Draw the mean length of the vectors of each matrix, at the start and trained, for kinds of models."""
+    starts = {kind: _lengths([run.model_at(0) for run in each]) for kind, each in runs.items()}
+    return plots.plot_lengths(starts, {kind: _lengths([run.model for run in each]) for kind, each in runs.items()})
+
+
+def _lengths(models: Sequence[Transformer]) -> dict[str, float]:
+    """The mean length of the vectors of each matrix, without PAD's."""
+    lengths = {}
+    for name, _ in models[0].named_parameters():
+        matrix = name.removesuffix(".weight").split(".")[-1]
+        weights = torch.stack([model.get_parameter(name) for model in models])
+        vectors = weights.norm(dim=1 if matrix in ("W_O", "W_out") else 2)
+        lengths[matrix] = vectors[vectors > 0].mean().item()
+    return lengths
 
 
 def draw_cls_paths(model: Transformer, strings: Sequence[str], ax: Axes | None = None) -> Axes:
@@ -245,9 +251,13 @@ def draw_horizon_by_epoch(trained: Mapping[str, TrainedModel]) -> Axes:
 
 
 def draw_horizons(sweeps: Mapping[str, Sequence[SweepRow]]) -> Axes:
-    """Draw the horizons of swept seeds, one strip for each kind of model."""
-    horizons = {kind: [row.horizon or 0 for row in rows] for kind, rows in sweeps.items()}
-    perfect = {kind: [row.errors == 0 for row in rows] for kind, rows in sweeps.items()}
+    """Draw the horizons of swept seeds, one strip for each of the `IDEAS`, with the share of those that are clean."""
+    kinds = {
+        f"{name}\n{IDEAS[name].title}\nclean {share(outcomes(rows)['clean'], len(rows))}": rows
+        for name, rows in sweeps.items()
+    }
+    horizons = {kind: [row.horizon or 0 for row in rows] for kind, rows in kinds.items()}
+    perfect = {kind: [row.errors == 0 for row in rows] for kind, rows in kinds.items()}
     medians = {kind: astuple(median(lengths)) for kind, lengths in horizons.items()}
     return plots.plot_horizons(horizons, perfect, medians)
 

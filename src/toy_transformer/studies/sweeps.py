@@ -159,22 +159,11 @@ def _describe(chunk: list[tuple[str, int]]) -> str:
 def outcomes(rows: Sequence[SweepRow]) -> dict[str, int]:
     """Count the seeds of a sweep by what became of them.
 
-    With 1,000 false positives or more, a seed is counted as one that looks for one letter only: it says yes to most
-    of the 1,443 test strings that have just one certain letter of the two that are required.
+    A horizon of 0 means that a model is wrong already about a string of one letter: it looks for one letter only.
     """
     clean = sum(row.errors == 0 for row in rows)
-    one_letter_only = sum(row.false_positives >= 1000 for row in rows)
-    return {
-        "clean": clean,
-        "one letter only": one_letter_only,
-        "other errors": len(rows) - clean - one_letter_only,
-    }
-
-
-def summary(rows: Sequence[SweepRow]) -> dict[str, Share | Median]:
-    """Give the share of each of the `outcomes`, and the median horizon; one that is not known counts as 0."""
-    shares = {outcome: share(count, len(rows)) for outcome, count in outcomes(rows).items()}
-    return shares | {"median horizon": median([row.horizon or 0 for row in rows])}
+    one_letter_only = sum(row.errors > 0 and row.horizon == 0 for row in rows)
+    return {"clean": clean, "one letter only": one_letter_only, "other errors": len(rows) - clean - one_letter_only}
 
 
 def share(count: int, total: int) -> Share:
