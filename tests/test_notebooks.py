@@ -98,6 +98,7 @@ def test_frame(notebook):
     positions = [prose.index(part) for part in FRAME]
     assert positions == sorted(positions)
     assert "predict" in prose.lower()
+    assert all(cell.source.strip() for cell in notebook.cells)
     assert len(notebook.cells) - len(_code(notebook)) >= len(_code(notebook))
     assert sorted(len(cell.source.splitlines()) for cell in _code(notebook))[-2] <= 8
 
