@@ -51,7 +51,7 @@ VIEWS = {
 
 
 def _plane_in_space() -> tuple[Axes, ...]:
-    return plots.plot_plane_in_space(POINTS, ["ab", "a", "b", "c", "ac"], AXES, ["classifier", "W_in 0", "W_in 1"])
+    return plots.plot_plane_in_space(POINTS, ["ab", "a", "b", "c", "ac"], AXES)
 
 
 @pytest.fixture(params=["walkthrough", "generalization_errors"])

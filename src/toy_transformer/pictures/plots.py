@@ -244,26 +244,23 @@ def plot_over_repeats(
 
 
 def plot_plane_in_space(
-    points: ArrayLike, names: Sequence[str], axes: ArrayLike, coordinates: Sequence[str], places: Sequence[Axes] = ()
+    points: ArrayLike, names: Sequence[str], axes: ArrayLike, places: Sequence[Axes] = ()
 ) -> tuple[Axes, ...]:
     """Draw points in space with a plane through the origin, once from above and once from its edge.
 
-    `points` has shape (point, 3). `axes` has shape (3, 3): a row for each of three unit vectors at right angles, of
-    which the first two lie in the plane. `names` are those of the points, `coordinates` those of their three numbers;
-    `places` are two axes to draw on.
+    `points` has shape (point, 3); `names` are theirs. `axes` has shape (3, 3): a row for each of three unit vectors at
+    right angles, of which the first two lie in the plane. `places` are two axes to draw on.
     """
-    steps, axes = np.asarray(points, dtype=float) @ np.transpose(axes), np.asarray(axes, dtype=float)
+    steps = np.asarray(points, dtype=float) @ np.transpose(axes)
     (left, low, _), (right, high, _) = np.minimum(steps.min(axis=0), -3) - 1, np.maximum(steps.max(axis=0), 3) + 1
     corners = [[left, low, 0], [left, high, 0], [right, high, 0], [right, low, 0]]
     places = places or plt.subplots(1, 2, figsize=(9, 3.8), sharex=True, sharey=True)[1]
     for ax, height, title in zip(places, [0.8, 0.0], ["seen from above", "seen from the edge"], strict=True):
         eye = np.array([[0.94, -0.34, 0.0], [0.34 * height, 0.94 * height, (1 - height**2) ** 0.5]]).T
         ax.fill(*(corners @ eye).T, facecolor=POSITIVE_REGION, edgecolor=FAINT)
-        if height:
-            for name, tip in zip(coordinates, 6 * axes.T @ eye, strict=True):
-                _arrow(ax, name, tip, "#777777", tip * [24, 10] / np.hypot(*tip))
-            for name, tip in zip(["axis 1", "axis 2"], 3 * eye, strict=False):
-                _arrow(ax, name, tip, HEAD_COLORS[0], (22, 3))
+        for name, tip in zip(["axis 1", "axis 2"] if height else [], 3 * eye, strict=False):
+            ax.annotate("", tip, (0, 0), arrowprops=dict(arrowstyle="-|>", color=HEAD_COLORS[0], shrinkA=0, shrinkB=0))
+            ax.annotate(name, tip, (4, 4), textcoords="offset points", color=HEAD_COLORS[0])
         ax.plot(*(steps @ eye).T, "o", color=INK)
         for name, point in zip(names, steps @ eye, strict=True):
             ax.annotate(name, point, (0, 6), textcoords="offset points", ha="center")
@@ -272,12 +269,6 @@ def plot_plane_in_space(
     heights = "; ".join(f"{name} {step[2]:.2f}" for name, step in zip(names, steps, strict=True))
     describe(places[0], f"Points in space and the plane that is nearest to them. Their heights above it: {heights}.")
     return tuple(places)
-
-
-def _arrow(ax: Axes, name: str, tip: ArrayLike, color: str, offset: ArrayLike) -> None:
-    """Draw an arrow from the origin, with its name at an offset, in points, from its tip."""
-    ax.annotate("", tip, (0, 0), arrowprops=dict(arrowstyle="-|>", color=color, shrinkA=0, shrinkB=0))
-    ax.annotate(name, tip, offset, textcoords="offset points", color=color, ha="center", va="center")
 
 
 def plot_lengths(
