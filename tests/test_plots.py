@@ -98,6 +98,19 @@ def test_pictures_draw_the_numbers_they_are_given(walkthrough):
     np.testing.assert_allclose(ends, model.trace(["aac", "baac"]).transformed_embeddings[:, 0], rtol=1e-6)
 
 
+def test_letters_are_projected_onto_the_arrow_that_makes_their_keys(walkthrough):
+    model = walkthrough.model
+    figure = views.draw_panels({"seed 5": (model, ["baac"])}, ["arrows"])
+    (ax,) = figure.findobj(Axes)
+    ways = np.array([line.get_xydata() for line in ax.lines if line.get_linestyle() == ":"])
+    arrow = model.self_attention_block.W_K.weight[0].numpy()
+    np.testing.assert_allclose(ways[:, 0], model.embedding.weight[2:])
+    np.testing.assert_allclose((ways[:, 1] - ways[:, 0]) @ arrow, 0, atol=1e-6)
+    np.testing.assert_allclose(ways[:, 1] @ arrow, model.trace(["abc"]).K[0, 0, 1:, 0], rtol=1e-5)
+    np.testing.assert_allclose(ways[:, 1] @ [-arrow[1], arrow[0]], 0, atol=1e-6)
+    views.draw_panels({"no keys": (build(EXACT), ["baac"])}, ["arrows"])
+
+
 def test_from_the_edge_of_a_plane_heights_are_seen():
     heights, (above, edge) = POINTS @ AXES[2], _plane_in_space()
     for ax in (above, edge):

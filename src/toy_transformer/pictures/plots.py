@@ -63,6 +63,17 @@ def plot_tokens(
     return describe(ax, f"In the plane: {', '.join(listed)}.")
 
 
+def add_projections(ax: Axes, points: ArrayLike, arrow: ArrayLike) -> None:
+    """Draw into a plane the line through an `arrow`, dashed, and, dotted, how `points` (point, 2) are projected on it."""
+    points, arrow = np.asarray(points, dtype=float), np.asarray(arrow, dtype=float)
+    if not arrow.any():
+        return
+    feet = np.outer(points @ arrow / (arrow @ arrow), arrow)
+    ax.axline((0, 0), arrow, color=HEAD_COLORS[0], linewidth=0.8, linestyle="--", zorder=0)
+    for point, foot in zip(points, feet, strict=True):
+        ax.plot(*np.transpose([point, foot]), color=HEAD_COLORS[0], linewidth=1.2, linestyle=":", zorder=0)
+
+
 def plot_cls_paths(
     strings: Sequence[str],
     paths: ArrayLike,

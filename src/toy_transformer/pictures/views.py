@@ -207,10 +207,11 @@ def _draw_embeddings_panel(model: Transformer, strings: Sequence[str], place: Su
 
 
 def _draw_arrows_panel(model: Transformer, strings: Sequence[str], place: SubFigure) -> None:
-    """The embeddings with the arrows that read them in head 0."""
+    """The embeddings with the arrows that read them in head 0, and the letters projected onto W_K."""
     block, tokens = model.self_attention_block, model.tokenizer.vocabulary
     arrows = {f"{name}, head 0": getattr(block, name).weight[0] for name in ("W_Q", "W_K", "W_V")}
-    plots.plot_tokens(model.embedding.weight, tokens, arrows=arrows, ax=place.subplots())
+    ax = plots.plot_tokens(model.embedding.weight, tokens, arrows=arrows, ax=place.subplots())
+    plots.add_projections(ax, model.embedding.weight[tokens.index("PAD") + 1 :], block.W_K.weight[0])
 
 
 def _draw_heads_panel(model: Transformer, strings: Sequence[str], place: SubFigure) -> None:
