@@ -64,7 +64,7 @@ def plot_tokens(
 
 
 def add_projections(ax: Axes, points: ArrayLike, arrow: ArrayLike) -> None:
-    """Draw into a plane the line through an `arrow`, dashed, and, dotted, how `points` (point, 2) are projected on it."""
+    """Draw the line through an `arrow`, dashed, and the way of each of the `points` (point, 2) to it, dotted."""
     points, arrow = np.asarray(points, dtype=float), np.asarray(arrow, dtype=float)
     if not arrow.any():
         return
