@@ -200,6 +200,17 @@ def test_training_lets_a_lead_shrink_in_notebook_7(runs):
     assert least == pytest.approx([12.3, 8.4], abs=0.1)
 
 
+def test_gelu_in_notebooks_5_and_7():
+    numbers = torch.tensor([-2.0, 2.0, 0.25, 0.75])
+    bent = torch.nn.functional.gelu(numbers)
+    assert (bent - numbers / 2)[:2].tolist() == pytest.approx([0.95, 0.95], abs=0.005)  # h
+    assert bent[2:].tolist() == pytest.approx([0.15, 0.58], abs=0.005)
+
+
+def test_first_numbers_in_notebook_8(good):
+    assert good.embedding.weight[2:, 0].tolist() == pytest.approx([0.1, -1.5, 1.5], abs=0.05)
+
+
 def test_notebook_7():
     half = WHOLE | {"W_Q": [[-1, 1], [-0.5, 0]]}
     assert horizon(build(WHOLE)) == 10**6
