@@ -9,11 +9,8 @@ import nbformat
 import pytest
 import torch
 
-from toy_transformer.data import concatenate
 from toy_transformer.editing.hand_written import scale_query
-from toy_transformer.editing.heads import ablation_importance, prune
-from toy_transformer.editing.reduction import squeeze, without_heads
-from toy_transformer.experiments import IDEAS, TEST_DATA, TRAINING_DATA, VALIDATION_DATA, retrain, run
+from toy_transformer.experiments import IDEAS, TRAINING_DATA, run
 from toy_transformer.model import Transformer
 from toy_transformer.proofs.all_lengths import NotCertified, certify_all_lengths
 from toy_transformer.proofs.horizon import horizon, shortest_wrong_string
@@ -137,7 +134,7 @@ def test_the_weight_of_rivals_in_notebook_5(good):
     assert weight.item() == pytest.approx(0.000006, abs=0.0000005)
 
 
-@pytest.mark.parametrize(("seed", "kappa", "smallest_lead"), [(2, 1.0, 2.01), (0, 3.0, 0.36)])
+@pytest.mark.parametrize(("seed", "kappa", "smallest_lead"), [(2, 1.0, 2.01), (0, 3.0, 0.36), (5, 0.5, 4.37)])
 def test_the_smallest_leads_in_notebook_5(runs, seed, kappa, smallest_lead):
     proof = certify_all_lengths(runs["all_initializations"][seed].model.with_length_scaling(kappa))
     least = min(float(p) for limit in proof.limits for _, p in limit.terms)
@@ -188,27 +185,11 @@ def test_pruning_in_notebook_7():
         assert times < max(horizons.values()) / horizons[16] < 1.5 * times
 
 
-def test_training_lets_a_lead_shrink_in_notebook_7(runs):
-    large = runs["increased_num_attention_heads"][3].model
-    strings, test_strings = (concatenate(next(data.epochs())) for data in (VALIDATION_DATA, TEST_DATA))
-    toy = squeeze(without_heads(large, prune(large, strings, ablation_importance, test_strings).down_to(2)), 2)
-    (retrained,) = retrain([toy.float()], TrainingConfig(max_epochs=3, weight_decay=0.0))
-    traces = [model.trace(["ac", "abc"]) for model in (toy, retrained.model)]
-    assert [trace.output_logits[0].item() for trace in traces] == pytest.approx([-2.7, -11.7], abs=0.1)
-    ranked = [trace.attention_scores[-1, :, 0, 1:].sort(dim=1).values for trace in traces]
-    least = [(scores[:, 2] - scores[:, 1]).min().item() for scores in ranked]
-    assert least == pytest.approx([12.3, 8.4], abs=0.1)
-
-
 def test_gelu_in_notebooks_5_and_7():
     numbers = torch.tensor([-2.0, 2.0, 0.25, 0.75])
     bent = torch.nn.functional.gelu(numbers)
     assert (bent - numbers / 2)[:2].tolist() == pytest.approx([0.95, 0.95], abs=0.005)  # h
     assert bent[2:].tolist() == pytest.approx([0.15, 0.58], abs=0.005)
-
-
-def test_first_numbers_in_notebook_8(good):
-    assert good.embedding.weight[2:, 0].tolist() == pytest.approx([0.1, -1.5, 1.5], abs=0.05)
 
 
 def test_notebook_7():

@@ -4,20 +4,22 @@ import math
 import os
 import signal
 from concurrent.futures import Executor, Future
+from itertools import product
 
 import pytest
+import torch
 from distributed import Client, LocalCluster
 
 from toy_transformer import experiments
-from toy_transformer.data import VariableLengthStrings
+from toy_transformer.data import VariableLengthStrings, concatenate
 from toy_transformer.experiments import Data, Experiment
-from toy_transformer.model import ModelConfig
+from toy_transformer.model import ModelConfig, Transformer
 from toy_transformer.proofs.horizon import horizon
 from toy_transformer.studies import sweeps
 from toy_transformer.studies.parallel import process_pool
 from toy_transformer.studies.sweeps import sweep
 from toy_transformer.task import Task
-from toy_transformer.training import TrainingConfig
+from toy_transformer.training import TrainingConfig, train
 
 SEEDS = range(3, 11)
 FEW = {"data": Data(VariableLengthStrings(epoch_size=640)), "training_config": TrainingConfig(max_epochs=6)}
@@ -231,9 +233,24 @@ def test_which_ideas_help():
     for name in (sixteen, "faster learning"):
         assert table[name]["other errors"].high < table[plain]["other errors"].low
         assert _overlap(table[name]["one letter only"], table[plain]["one letter only"])
+    assert _overlap(table["faster learning"]["clean"], table[sixteen]["clean"])
     assert horizons["16 heads"].low > horizons[sixteen].high
     assert table["lower_magnitude_initializations"]["clean"].low > table[plain]["clean"].high
     assert min(clean["increased_num_attention_heads"], clean["16 heads"]) > 28
+
+
+@pytest.mark.weekly
+def test_frozen_matrices_in_notebook_8():
+    medians = []
+    for frozen in (["W_Q", "W_K", "W_V"], ["W_Q", "W_K"], []):
+        models = [Transformer(seed=seed) for seed in range(64)]
+        for model, name in product(models, frozen):
+            getattr(model.self_attention_block, name).weight.requires_grad_(False).copy_(torch.eye(2))
+        validation = concatenate(next(experiments.VALIDATION_DATA.epochs()))
+        trained = train(models, experiments.TRAINING_DATA.epochs(), validation)
+        medians.append(sweeps.median([horizon(run.model) for run in trained]))
+    all_frozen, queries_and_keys, none = medians
+    assert none.low > max(all_frozen.high, queries_and_keys.high) and all_frozen.value > queries_and_keys.value
 
 
 def test_all_experiments_in_a_pool(pool, monkeypatch):

@@ -272,6 +272,8 @@ def plot_plane_in_space(
         for name, tip in zip(["axis 1", "axis 2"] if height else [], 3 * eye, strict=False):
             ax.annotate("", tip, (0, 0), arrowprops=dict(arrowstyle="-|>", color=HEAD_COLORS[0], shrinkA=0, shrinkB=0))
             ax.annotate(name, tip, (4, 4), textcoords="offset points", color=HEAD_COLORS[0])
+        ax.annotate("origin", (0, 0), (0, -14), textcoords="offset points", ha="center")
+        ax.plot([0], [0], "+", color=INK)
         ax.plot(*(steps @ eye).T, "o", color=INK)
         for name, point in zip(names, steps @ eye, strict=True):
             ax.annotate(name, point, (0, 6), textcoords="offset points", ha="center")
@@ -317,7 +319,7 @@ def plot_horizons(
     `perfect` says of each model whether it has no test errors: these are filled points. `medians` has
     the median of each kind, a bar, and the ends of its uncertainty, a line.
     """
-    ax = ax or plt.subplots(figsize=(7, 0.9 * len(horizons) + 1))[1]
+    ax = ax or plt.subplots(figsize=(7, 1.05 * len(horizons) + 1))[1]
     labels, words = [], []
     for row, (kind, lengths) in enumerate(horizons.items()):
         lengths, filled = np.asarray(lengths), np.asarray(perfect[kind], dtype=bool)
