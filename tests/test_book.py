@@ -9,8 +9,11 @@ import nbformat
 import pytest
 import torch
 
+from toy_transformer.data import concatenate
 from toy_transformer.editing.hand_written import scale_query
-from toy_transformer.experiments import IDEAS, TRAINING_DATA, run
+from toy_transformer.editing.heads import ablation_importance, prune
+from toy_transformer.editing.reduction import squeeze, without_heads
+from toy_transformer.experiments import IDEAS, TEST_DATA, TRAINING_DATA, VALIDATION_DATA, retrain, run
 from toy_transformer.model import Transformer
 from toy_transformer.proofs.all_lengths import NotCertified, certify_all_lengths
 from toy_transformer.proofs.horizon import horizon, shortest_wrong_string
@@ -183,6 +186,18 @@ def test_pruning_in_notebook_7():
     for measure, times in {"gradient": 2, "ablation": 3, "horizon": 10}.items():
         horizons = curve(measure, "horizon")
         assert times < max(horizons.values()) / horizons[16] < 1.5 * times
+
+
+def test_training_lets_a_lead_shrink_in_notebook_7(runs):
+    large = runs["increased_num_attention_heads"][3].model
+    strings, test_strings = (concatenate(next(data.epochs())) for data in (VALIDATION_DATA, TEST_DATA))
+    toy = squeeze(without_heads(large, prune(large, strings, ablation_importance, test_strings).down_to(2)), 2)
+    (retrained,) = retrain([toy.float()], TrainingConfig(max_epochs=3, weight_decay=0.0))
+    traces = [model.trace(["ac", "abc"]) for model in (toy, retrained.model)]
+    assert [trace.output_logits[0].item() for trace in traces] == pytest.approx([-2.7, -11.7], abs=0.1)
+    ranked = [trace.attention_scores[-1, :, 0, 1:].sort(dim=1).values for trace in traces]
+    least = [(scores[:, 2] - scores[:, 1]).min().item() for scores in ranked]
+    assert least == pytest.approx([12.3, 8.4], abs=0.1)
 
 
 def test_gelu_in_notebooks_5_and_7():

@@ -242,15 +242,15 @@ def test_which_ideas_help():
 @pytest.mark.weekly
 def test_frozen_matrices_in_notebook_8():
     medians = []
-    for frozen in (["W_Q", "W_K", "W_V"], ["W_Q", "W_K"], []):
+    for frozen in (["W_Q", "W_K"], []):
         models = [Transformer(seed=seed) for seed in range(64)]
         for model, name in product(models, frozen):
             getattr(model.self_attention_block, name).weight.requires_grad_(False).copy_(torch.eye(2))
         validation = concatenate(next(experiments.VALIDATION_DATA.epochs()))
         trained = train(models, experiments.TRAINING_DATA.epochs(), validation)
         medians.append(sweeps.median([horizon(run.model) for run in trained]))
-    all_frozen, queries_and_keys, none = medians
-    assert none.low > max(all_frozen.high, queries_and_keys.high) and all_frozen.value > queries_and_keys.value
+    without, with_matrices = medians
+    assert without.high < with_matrices.low
 
 
 def test_all_experiments_in_a_pool(pool, monkeypatch):

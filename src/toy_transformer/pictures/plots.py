@@ -319,7 +319,7 @@ def plot_horizons(
     `perfect` says of each model whether it has no test errors: these are filled points. `medians` has
     the median of each kind, a bar, and the ends of its uncertainty, a line.
     """
-    ax = ax or plt.subplots(figsize=(7, 1.05 * len(horizons) + 1))[1]
+    ax = ax or plt.subplots(figsize=(7, 1.2 * len(horizons) + 1))[1]
     labels, words = [], []
     for row, (kind, lengths) in enumerate(horizons.items()):
         lengths, filled = np.asarray(lengths), np.asarray(perfect[kind], dtype=bool)
@@ -331,7 +331,7 @@ def plot_horizons(
         median, low, high = medians[kind]
         ax.plot([_on_log_axis(median)] * 2, [row - 0.4, row + 0.4], color=HEAD_COLORS[0], linewidth=3, zorder=0)
         ax.plot(_on_log_axis([low, high]), [row + 0.4] * 2, color=HEAD_COLORS[0], linewidth=3, zorder=0)
-        between = f"median {median:,.0f} ({low:,.0f} to {high:,.0f})"
+        between = f"median: {median:,.0f} ({low:,.0f} to {high:,.0f})"
         labels.append(f"{kind}\n{between}")
         words.append(f"{kind}: {between}, from {lengths.min():,} to {lengths.max():,}")
     ax.plot([], [], "o", color=INK, markersize=5, label="no test errors")
