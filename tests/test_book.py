@@ -193,11 +193,9 @@ def test_training_lets_a_lead_shrink_in_notebook_7(runs):
     strings, test_strings = (concatenate(next(data.epochs())) for data in (VALIDATION_DATA, TEST_DATA))
     toy = squeeze(without_heads(large, prune(large, strings, ablation_importance, test_strings).down_to(2)), 2)
     (retrained,) = retrain([toy.float()], TrainingConfig(max_epochs=3, weight_decay=0.0))
-    traces = [model.trace(["ac", "abc"]) for model in (toy, retrained.model)]
-    assert [trace.output_logits[0].item() for trace in traces] == pytest.approx([-2.7, -11.7], abs=0.1)
-    ranked = [trace.attention_scores[-1, :, 0, 1:].sort(dim=1).values for trace in traces]
-    least = [(scores[:, 2] - scores[:, 1]).min().item() for scores in ranked]
-    assert least == pytest.approx([12.3, 8.4], abs=0.1)
+    scores = [model.trace(["abc"]).attention_scores[0, :, 0, 1:] for model in (toy, retrained.model)]
+    b_over_c = [(each[:, 1] - each[:, 2]).max().item() for each in scores]
+    assert b_over_c == pytest.approx([12.3, 8.4], abs=0.1)
 
 
 def test_gelu_in_notebooks_5_and_7():
