@@ -257,30 +257,24 @@ def plot_over_repeats(
 def plot_plane_in_space(
     points: ArrayLike, names: Sequence[str], axes: ArrayLike, places: Sequence[Axes] = ()
 ) -> tuple[Axes, ...]:
-    """Draw points in space with a plane through the origin, once from above and once from its edge.
+    """Draw points in space and a plane through the origin, once from above it and once along its second axis.
 
     `points` has shape (point, 3); `names` are theirs. `axes` has shape (3, 3): a row for each of three unit vectors at
     right angles, of which the first two lie in the plane. `places` are two axes to draw on.
     """
     steps = np.asarray(points, dtype=float) @ np.transpose(axes)
-    (left, low, _), (right, high, _) = np.minimum(steps.min(axis=0), -3) - 1, np.maximum(steps.max(axis=0), 3) + 1
-    corners = [[left, low, 0], [left, high, 0], [right, high, 0], [right, low, 0]]
     places = places or plt.subplots(1, 2, figsize=(9, 3.8), sharex=True, sharey=True)[1]
-    for ax, height, title in zip(places, [0.8, 0.0], ["seen from above", "seen from the edge"], strict=True):
-        eye = np.array([[0.94, -0.34, 0.0], [0.34 * height, 0.94 * height, (1 - height**2) ** 0.5]]).T
-        ax.fill(*(corners @ eye).T, facecolor=POSITIVE_REGION, edgecolor=FAINT)
-        for name, tip in zip(["axis 1", "axis 2"] if height else [], 3 * eye, strict=False):
-            ax.annotate("", tip, (0, 0), arrowprops=dict(arrowstyle="-|>", color=HEAD_COLORS[0], shrinkA=0, shrinkB=0))
-            ax.annotate(name, tip, (4, 4), textcoords="offset points", color=HEAD_COLORS[0])
-        ax.annotate("origin", (0, 0), (0, -14), textcoords="offset points", ha="center")
-        ax.plot([0], [0], "+", color=INK)
-        ax.plot(*(steps @ eye).T, "o", color=INK)
-        for name, point in zip(names, steps @ eye, strict=True):
+    for ax, other, title in zip(places, [1, 2], ["seen from above", "seen from the edge"], strict=True):
+        ax.axhline(0, color=FAINT, linewidth=2.5 if other == 2 else 0.8, zorder=0)
+        ax.axvline(0, color=FAINT, linewidth=0.8, zorder=0)
+        ax.plot(steps[:, 0], steps[:, other], "o", color=INK)
+        for name, point in zip(names, steps[:, [0, other]], strict=True):
             ax.annotate(name, point, (0, 6), textcoords="offset points", ha="center")
-        ax.set(title=title, aspect="equal")
-        ax.set_axis_off()
-    heights = "; ".join(f"{name} {step[2]:.2f}" for name, step in zip(names, steps, strict=True))
-    describe(places[0], f"Points in space and the plane that is nearest to them. Their heights above it: {heights}.")
+        ax.set(title=title, aspect="equal", xlabel="steps along axis 1", ylabel=f"steps along axis {other + 1}")
+        ax.margins(0.15)
+        ax.yaxis.set_tick_params(labelleft=True)
+    listed = "; ".join(f"{name} ({', '.join(f'{x:.2f}' for x in row)})" for name, row in zip(names, steps, strict=True))
+    describe(places[0], f"Points in space and the plane that is nearest to them. Steps along the three axes: {listed}.")
     return tuple(places)
 
 
