@@ -138,6 +138,17 @@ def test_the_weight_of_rivals_in_notebook_5(good):
     assert weight.item() == pytest.approx(0.000006, abs=0.0000005)
 
 
+def test_the_paths_from_head_0_in_notebook_5(good):
+    block, classifier = good.self_attention_block, good.classifier.weight[0]
+    arrow = block.W_O.weight[:, 0]
+    direct, into, out = (
+        x.abs() for x in (arrow @ classifier, block.W_in.weight @ arrow, classifier @ block.W_out.weight)
+    )
+    assert [direct.item(), *into.tolist()] == pytest.approx([0.98, 3.47, 0.81], abs=0.006)
+    assert out.tolist() == pytest.approx([2.78, 1.86], abs=0.006)
+    assert (direct + 1.13 * (into @ out)).item() == pytest.approx(13.6, abs=0.05)
+
+
 @pytest.mark.parametrize(("seed", "kappa", "smallest_lead"), [(2, 1.0, 2.01), (0, 3.0, 0.36), (5, 0.5, 4.37)])
 def test_the_smallest_leads_in_notebook_5(runs, seed, kappa, smallest_lead):
     proof = certify_all_lengths(runs["all_initializations"][seed].model.with_length_scaling(kappa))
