@@ -1,6 +1,7 @@
-"""How much a head matters, measured in three ways, and pruning from the least important head on.
+"""How much a head matters, measured in two ways, and pruning from the least important head on.
 
-Michel et al. 2019, "Are Sixteen Heads Really Better than One?", sections 3 and 4.
+Michel et al. 2019, "Are Sixteen Heads Really Better than One?", silence heads one at a time (section 3), and prune by
+a gradient (section 4). Pruning is by what silence costs, here: the models are small enough to measure it.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -66,18 +67,6 @@ def mean_results(model: Transformer, strings: Batch) -> dict[int, float]:
     return dict(enumerate(results_of(model, strings).mean(dim=0).tolist()))
 
 
-def gradient_importance(
-    model: Transformer, strings: Batch, constants: Constants, silent: Sequence[int] = ()
-) -> Float[Tensor, "head"]:
-    """The expected absolute gradient of the loss with respect to a mask on the head's result (equation 2).
-
-    The mask goes from 1 towards 0, whatever the `constants` are; the heads that are `silent` have them already.
-    """
-    results = _silence(results_of(model, strings), constants, silent).requires_grad_()
-    (gradients,) = torch.autograd.grad(_losses(model, results, strings).sum(), results)
-    return (results * gradients).abs().mean(dim=0).detach()
-
-
 def ablation_importance(
     model: Transformer, strings: Batch, constants: Constants, silent: Sequence[int] = ()
 ) -> Float[Tensor, "head"]:
@@ -120,7 +109,7 @@ def _losses(model: Transformer, results: Float[Tensor, "string head"], strings: 
     return binary_cross_entropy_with_logits(logits, strings.labels.double(), reduction="none")
 
 
-MEASURES = {"gradient": gradient_importance, "ablation": ablation_importance, "horizon": horizon_importance}
+MEASURES = {"ablation": ablation_importance, "horizon": horizon_importance}
 
 
 def random_importance(

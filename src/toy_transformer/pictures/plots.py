@@ -268,6 +268,8 @@ def plot_plane_in_space(
         ax.axhline(0, color=FAINT, linewidth=2.5 if other == 2 else 0.8, zorder=0)
         ax.axvline(0, color=FAINT, linewidth=0.8, zorder=0)
         ax.plot(steps[:, 0], steps[:, other], "o", color=INK)
+        ax.plot(0, 0, "+", color=INK, markersize=12)
+        ax.annotate("origin", (0, 0), (6, -14), textcoords="offset points")
         for name, point in zip(names, steps[:, [0, other]], strict=True):
             ax.annotate(name, point, (0, 6), textcoords="offset points", ha="center")
         ax.set(title=title, aspect="equal", xlabel="steps along axis 1", ylabel=f"steps along axis {other + 1}")
