@@ -199,8 +199,9 @@ def test_pruning_in_notebook_7():
         assert times < max(horizons.values()) / horizons[16] < 1.5 * times
 
 
-def test_squeezing_keeps_scores_and_training_lets_a_lead_shrink_in_notebook_7(runs):
-    large = runs["increased_num_attention_heads"][3].model
+@pytest.mark.parametrize("number", [3, 7])
+def test_squeezing_keeps_leads_and_training_lets_one_shrink_in_notebook_7(runs, number):
+    large = runs["increased_num_attention_heads"][number].model
     strings, test_strings = (concatenate(next(data.epochs())) for data in (VALIDATION_DATA, TEST_DATA))
     small = without_heads(large, prune(large, strings, ablation_importance, test_strings).down_to(2))
     toy = squeeze(small, 2)
