@@ -379,13 +379,11 @@ def check_score(score: float, model: Transformer, head: int, query: str, key: st
 
 
 @_check
-def check_note_shape(shape: Sequence[int], n: int, d: int, d_k: int) -> str | None:
-    """Notebook 08: the shape of (Qx)(Kx)ᵀ, where `n` tokens of `d` numbers are columns, and keys have `d_k`."""
-    if shape == [d_k, d_k]:
-        return None
+def check_scores_shape(shape: Sequence[int], n: int, d: int, d_k: int) -> str | None:
+    """Notebook 08: the shape of (X W_Q)(X W_K)ᵀ, where `n` tokens of `d` numbers are rows, and keys have `d_k`."""
     if shape == [n, n]:
-        return "this would be tokens with tokens, (Qx)ᵀ(Kx). Here the second factor is transposed, not the first."
-    return f"the first factor, Qx, has the shape ({d_k}, {n}), and the second, (Kx)ᵀ, has ({n}, {d_k})."
+        return None
+    return f"the first factor, X W_Q, has the shape ({n}, {d_k}), and the second, (X W_K)ᵀ, has ({d_k}, {n})."
 
 
 @_check
