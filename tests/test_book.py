@@ -200,8 +200,8 @@ def test_pruning_in_notebook_7():
         assert times < max(horizons.values()) / horizons[16] < 1.5 * times
 
 
-@pytest.mark.parametrize(("number", "head", "from_lead", "to_lead"), [(3, 0, 12, 8), (7, 1, 16, 9)])
-def test_squeezing_keeps_leads_and_training_lets_one_shrink_in_notebook_7(runs, number, head, from_lead, to_lead):
+@pytest.mark.parametrize(("number", "least"), [(3, [12, 8]), (7, [12, 9])])
+def test_squeezing_keeps_leads_and_training_lets_the_least_over_c_shrink_in_notebook_7(runs, number, least):
     large = runs["increased_num_attention_heads"][number].model
     strings, test_strings = (concatenate(next(data.epochs())) for data in (VALIDATION_DATA, TEST_DATA))
     small = without_heads(large, prune(large, strings, ablation_importance, test_strings).down_to(2))
@@ -210,7 +210,7 @@ def test_squeezing_keeps_leads_and_training_lets_one_shrink_in_notebook_7(runs, 
     scores = [model.trace(["abc"]).attention_scores[0, :, 0, 1:] for model in (small, toy, retrained.model)]
     leads = [each.amax(dim=1, keepdim=True) - each for each in scores]
     torch.testing.assert_close(leads[1], leads[0], check_dtype=False)
-    assert [round(each[head, 2].item()) for each in leads[1:]] == [from_lead, to_lead]
+    assert [round(each[:, 2].min().item()) for each in leads[1:]] == least
 
 
 def test_what_W_Q_and_W_K_multiply_in_notebook_8(good):

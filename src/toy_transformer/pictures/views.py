@@ -51,12 +51,12 @@ def draw_embeddings(trained: TrainedModel, epoch: int | None = None) -> Axes:
 
 def draw_lengths(runs: Mapping[str, Sequence[TrainedModel]]) -> Axes:
     """Draw the mean length of the vectors of each matrix, at the start and trained, for kinds of models."""
-    starts = {kind: _lengths([run.model_at(0) for run in each]) for kind, each in runs.items()}
-    return plots.plot_lengths(starts, {kind: _lengths([run.model for run in each]) for kind, each in runs.items()})
+    starts = {kind: mean_lengths([run.model_at(0) for run in each]) for kind, each in runs.items()}
+    return plots.plot_lengths(starts, {kind: mean_lengths([run.model for run in each]) for kind, each in runs.items()})
 
 
-def _lengths(models: Sequence[Transformer]) -> dict[str, float]:
-    """The mean length of the vectors of each matrix, without PAD's."""
+def mean_lengths(models: Sequence[Transformer]) -> dict[str, float]:
+    """Give the mean length of the vectors of each matrix, by its name, in all `models` together; PAD's is left out."""
     lengths = {}
     for name, _ in models[0].named_parameters():
         matrix = name.removesuffix(".weight").split(".")[-1]
