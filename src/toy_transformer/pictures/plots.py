@@ -170,12 +170,12 @@ def plot_scores(scores: ArrayLike, names: Sequence[str], title: str = "", ax: Ax
     largest = np.abs(scores).max()
     ax.imshow(scores, cmap="PuOr_r", vmin=-1.6 * largest, vmax=1.6 * largest)
     for (query, key), score in np.ndenumerate(scores):
-        ax.text(key, query, f"{score:.1f}", ha="center", va="center", bbox=BEHIND_TEXT)
+        ax.text(key, query, f"{score:.2f}", ha="center", va="center", bbox=BEHIND_TEXT)
     ax.set(xticks=range(len(names)), xticklabels=names, yticks=range(len(names)), yticklabels=names)
     ax.set(xlabel="key of", ylabel="query of", title=title)
     ax.tick_params(length=0)
     rows = [
-        f"query of {name}: {', '.join(f'{key} {score:.1f}' for key, score in zip(names, row, strict=True))}"
+        f"query of {name}: {', '.join(f'{key} {score:.2f}' for key, score in zip(names, row, strict=True))}"
         for name, row in zip(names, scores, strict=True)
     ]
     return describe(ax, f"{title}. Scores by key: {'; '.join(rows)}.")
