@@ -132,6 +132,15 @@ def test_notebook_5(runs, seed, too_small, enough):
     certify_all_lengths(model.with_length_scaling(enough))
 
 
+def test_a_range_times_a_number_in_notebook_4(good):
+    corners = [f"a{{{a}}}b{{{b}}}c{{{c}}}" for a in (1, 10) for b in (1, 10) for c in (1, 10)]
+    results = good.trace(corners).means[:, 0, 0, 0]
+    factor = good.classifier.weight[0] @ good.self_attention_block.W_O.weight[:, 0]
+    assert factor.item() == pytest.approx(-0.975, abs=0.0006)
+    reach = [(factor * result).item() for result in (results.max(), results.min())]
+    assert reach == pytest.approx([-3.04, -3.00], abs=0.006)
+
+
 def test_the_weight_of_rivals_in_notebook_5(good):
     scores = good.trace(["ac"]).attention_scores[0, 0, 0]
     weight = 100 * (-0.5 * math.log(100) * (scores[1] - scores[2])).exp()
@@ -200,8 +209,8 @@ def test_pruning_in_notebook_7():
         assert times < max(horizons.values()) / horizons[16] < 1.5 * times
 
 
-@pytest.mark.parametrize(("number", "least"), [(3, [12, 8]), (7, [12, 9])])
-def test_squeezing_keeps_leads_and_training_lets_the_least_over_c_shrink_in_notebook_7(runs, number, least):
+@pytest.mark.parametrize(("number", "least"), [(3, [12, 8]), (4, [10, 14]), (6, [10, 14]), (7, [12, 9])])
+def test_squeezing_keeps_leads_and_training_lets_them_drift_in_notebook_7(runs, number, least):
     large = runs["increased_num_attention_heads"][number].model
     strings, test_strings = (concatenate(next(data.epochs())) for data in (VALIDATION_DATA, TEST_DATA))
     small = without_heads(large, prune(large, strings, ablation_importance, test_strings).down_to(2))
@@ -210,7 +219,7 @@ def test_squeezing_keeps_leads_and_training_lets_the_least_over_c_shrink_in_note
     scores = [model.trace(["abc"]).attention_scores[0, :, 0, 1:] for model in (small, toy, retrained.model)]
     leads = [each.amax(dim=1, keepdim=True) - each for each in scores]
     torch.testing.assert_close(leads[1], leads[0], check_dtype=False)
-    assert [round(each[:, 2].min().item()) for each in leads[1:]] == least
+    assert [round(each[each > 0].min().item()) for each in leads[1:]] == least
 
 
 def test_what_W_Q_and_W_K_multiply_in_notebook_8(good):

@@ -12,7 +12,7 @@ from toy_transformer.model import Transformer
 from toy_transformer.training import train
 
 
-def mean_leads(experiment: Experiment, steps: Sequence[int], seeds: Iterable[int] = range(50)) -> dict[int, float]:
+def mean_leads(experiment: Experiment, steps: Sequence[int], seeds: Iterable[int] = range(32)) -> dict[int, float]:
     """Say how far a head's best score for a, b and c leads over the next best, after each of these `steps`.
 
     It is the mean over all heads of models of the `experiment`, one for each of the `seeds`, which train with the usual
