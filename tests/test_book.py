@@ -132,15 +132,6 @@ def test_notebook_5(runs, seed, too_small, enough):
     certify_all_lengths(model.with_length_scaling(enough))
 
 
-def test_a_range_times_a_number_in_notebook_4(good):
-    corners = [f"a{{{a}}}b{{{b}}}c{{{c}}}" for a in (1, 10) for b in (1, 10) for c in (1, 10)]
-    results = good.trace(corners).means[:, 0, 0, 0]
-    factor = good.classifier.weight[0] @ good.self_attention_block.W_O.weight[:, 0]
-    assert factor.item() == pytest.approx(-0.975, abs=0.0006)
-    reach = [(factor * result).item() for result in (results.max(), results.min())]
-    assert reach == pytest.approx([-3.04, -3.00], abs=0.006)
-
-
 def test_the_weight_of_rivals_in_notebook_5(good):
     scores = good.trace(["ac"]).attention_scores[0, 0, 0]
     weight = 100 * (-0.5 * math.log(100) * (scores[1] - scores[2])).exp()
@@ -190,6 +181,25 @@ def test_the_small_start_has_the_shortest_embeddings_in_notebook_6():
     starts = {name: [Transformer(IDEAS[name].model, seed).embedding.weight[2:] for seed in range(50)] for name in ideas}
     small, two, sixteen = (torch.cat(embeddings).norm(dim=1).mean() for embeddings in starts.values())
     assert small < 0.5 * two < 0.2 * sixteen
+
+
+def test_whether_head_0_takes_b_or_c_in_notebook_5(good):
+    """With κ = 0.2, all that the proof lacks is a leader of head 0 for `bc`."""
+    trace = good.trace(["bc"])
+    values, block = trace.V[0, :, :, 0], good.self_attention_block
+    for share in torch.linspace(0, 1, 101):
+        means = torch.stack([torch.lerp(values[0, 1], values[0, 2], share), values[1, 1]])
+        cls = good.embedding.weight[0] + block.W_O.weight @ means
+        cls = cls + block.W_out.weight @ torch.nn.functional.gelu(block.W_in.weight @ cls)
+        assert good.classifier.weight[0] @ cls < -10
+    proof = certify_all_lengths(good.with_length_scaling(1.0))
+    small = [(limit.letters, head) for limit in proof.limits for head, (_, p) in enumerate(limit.terms) if 0.2 * p < 1]
+    assert small == [("bc", 0)]
+
+
+def test_a_lead_falls_in_notebook_3(generalization_errors):
+    leads = [generalization_errors.model_at(epoch).trace(["ab"]).attention_scores[0, 0, 0] for epoch in (2, 4)]
+    assert [(a - b).item() for _, a, b in leads] == pytest.approx([3.74, 3.57], abs=0.006)
 
 
 def test_an_epoch_has_156_batches():
