@@ -197,6 +197,13 @@ def test_whether_head_0_takes_b_or_c_in_notebook_5(good):
     assert small == [("bc", 0)]
 
 
+def test_which_matrices_shrink_and_grow_in_notebook_4(walkthrough):
+    early, late = (dict(walkthrough.model_at(epoch).named_parameters()) for epoch in (2, 8))
+    for name, shrinks in {"W_Q": True, "W_K": True, "W_V": False, "W_O": False, "classifier": False}.items():
+        (key,) = [key for key in early if f"{name}." in key]
+        assert (late[key].norm() < early[key].norm()) == shrinks
+
+
 def test_a_lead_falls_in_notebook_3(generalization_errors):
     leads = [generalization_errors.model_at(epoch).trace(["ab"]).attention_scores[0, 0, 0] for epoch in (2, 4)]
     assert [(a - b).item() for _, a, b in leads] == pytest.approx([3.74, 3.57], abs=0.006)
