@@ -379,8 +379,8 @@ def check_score(score: float, model: Transformer, head: int, query: str, key: st
 
 
 @_check
-def check_scores_shape(shape: Sequence[int], n: int, d: int, d_k: int) -> str | None:
-    """Notebook 08: the shape of (X W_Q)(X W_K)ᵀ, where `n` tokens of `d` numbers are rows, and keys have `d_k`."""
+def check_scores_shape(shape: Sequence[int], n: int, d_k: int) -> str | None:
+    """Notebook 08: the shape of (X W_Q)(X W_K)ᵀ, where `n` tokens are rows, and keys have `d_k` numbers."""
     if shape == [n, n]:
         return None
     return f"the first factor, X W_Q, has the shape ({n}, {d_k}), and the second, (X W_K)ᵀ, has ({d_k}, {n})."
