@@ -46,7 +46,7 @@ VIEWS = {
     "no horizon": lambda run: views.draw_horizon(run.model.with_length_scaling(1.0)),
     "horizon by epoch": lambda run: views.draw_horizon_by_epoch({"one": run, "again": run}),
     "plane in space": lambda run: _plane_in_space()[0],
-    "horizons": lambda run: plots.plot_horizons(HORIZONS, PERFECT, dict.fromkeys(HORIZONS, (300, 100, 1000))),
+    "horizons": lambda run: plots.plot_horizons(HORIZONS, PERFECT),
 }
 
 

@@ -307,13 +307,12 @@ def plot_lengths(
 def plot_horizons(
     horizons: Mapping[str, ArrayLike],
     perfect: Mapping[str, ArrayLike],
-    medians: Mapping[str, tuple[float, float, float]],
     ax: Axes | None = None,
 ) -> Axes:
     """Draw one strip of points for each kind of model, one point for each model at its horizon, on a log axis.
 
-    `perfect` says of each model whether it has no test errors: these are filled points. `medians` has
-    the median of each kind, a bar, and the ends of its uncertainty, a line.
+    `perfect` says of each model whether it has no test errors: these are filled points. A bar is the
+    median of its kind.
     """
     ax = ax or plt.subplots(figsize=(7, 1.2 * len(horizons) + 1))[1]
     labels, words = [], []
@@ -324,15 +323,13 @@ def plot_horizons(
         for chosen, color in [(filled, INK), (~filled, "white")]:
             style = dict(color=color, markeredgecolor=INK, markersize=5)
             ax.plot(_on_log_axis(lengths[chosen]), heights[chosen], "o", **style)
-        median, low, high = medians[kind]
+        median = np.median(lengths)
         ax.plot([_on_log_axis(median)] * 2, [row - 0.4, row + 0.4], color=HEAD_COLORS[0], linewidth=3, zorder=0)
-        ax.plot(_on_log_axis([low, high]), [row + 0.4] * 2, color=HEAD_COLORS[0], linewidth=3, zorder=0)
-        between = f"median: {median:,.0f} ({low:,.0f} to {high:,.0f})"
-        labels.append(f"{kind}\n{between}")
-        words.append(f"{kind}: {between}, from {lengths.min():,} to {lengths.max():,}")
+        labels.append(f"{kind}\nmedian: {median:,.0f}")
+        words.append(f"{kind}: median {median:,.0f}, from {lengths.min():,} to {lengths.max():,}")
     ax.plot([], [], "o", color=INK, markersize=5, label="no test errors")
     ax.plot([], [], "o", color="white", markeredgecolor=INK, markersize=5, label="test errors")
-    ax.plot([], [], color=HEAD_COLORS[0], linewidth=3, label="median, with interval")
+    ax.plot([], [], color=HEAD_COLORS[0], linewidth=3, label="median")
     _count_from_zero(ax, ax.xaxis, [length for lengths in horizons.values() for length in lengths])
     ax.set(xlabel="right about every string up to this length", yticks=range(len(horizons)))
     ax.set(yticklabels=labels, ylim=(len(horizons) - 0.5, -0.5))

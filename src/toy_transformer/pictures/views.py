@@ -1,7 +1,6 @@
 """Pictures of a model: what a notebook or a control asks for, drawn by `plots`."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -17,7 +16,7 @@ from toy_transformer.experiments import IDEAS
 from toy_transformer.model import Trace, Transformer
 from toy_transformer.pictures import maps, plots
 from toy_transformer.proofs.horizon import SEARCHED_LENGTH, horizon, shortest_wrong_string
-from toy_transformer.studies.sweeps import SweepRow, median, outcomes, share
+from toy_transformer.studies.sweeps import SweepRow, outcomes, share
 from toy_transformer.training import TrainedModel
 from toy_transformer.weights import numbers_of
 
@@ -260,8 +259,7 @@ def draw_horizons(sweeps: Mapping[str, Sequence[SweepRow]]) -> Axes:
         kinds[f"{IDEAS[name].title}\n({name})\n{counts}"] = rows
     horizons = {kind: [row.horizon or 0 for row in rows] for kind, rows in kinds.items()}
     perfect = {kind: [row.errors == 0 for row in rows] for kind, rows in kinds.items()}
-    medians = {kind: astuple(median(lengths)) for kind, lengths in horizons.items()}
-    return plots.plot_horizons(horizons, perfect, medians)
+    return plots.plot_horizons(horizons, perfect)
 
 
 def _edge(letters: str, steps: np.ndarray) -> np.ndarray:

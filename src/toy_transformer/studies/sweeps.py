@@ -7,7 +7,6 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import numpy as np
 from tqdm.auto import tqdm
 
 from toy_transformer import experiments
@@ -49,18 +48,6 @@ class Share:
 
     def __str__(self) -> str:
         return f"{self.count} of {self.total} ({self.low:.0%} to {self.high:.0%})"
-
-
-@dataclass(frozen=True)
-class Median:
-    """The median of a sample, and the ends of the interval in which the median of all such cases lies."""
-
-    value: float
-    low: float
-    high: float
-
-    def __str__(self) -> str:
-        return f"{self.value:,.0f} ({self.low:,.0f} to {self.high:,.0f})"
 
 
 def run_all(executor: Executor | None = None) -> dict[str, list[Run]]:
@@ -171,16 +158,6 @@ def share(count: int, total: int) -> Share:
     from scipy.stats import binomtest  # loads for a quarter of a second, and sweeps are imported everywhere
 
     return Share(count, total, *binomtest(count, total).proportion_ci(method="wilson"))
-
-
-def median(sample: Sequence[float]) -> Median:
-    """Say where the median may lie of the cases of which this is a sample, at 95 % confidence (Conover 1999).
-
-    The interval goes from one number of the sample to another, and is NaN where there are fewer than six.
-    """
-    from scipy.stats import quantile_test
-
-    return Median(float(np.median(sample)), *quantile_test(sample).confidence_interval())
 
 
 def _pickled_runs(data: Data, initializations: Sequence[Initialization]) -> bytes:
