@@ -18,6 +18,7 @@ from toy_transformer.editing.heads import (
     prune,
     prune_each,
     random_importance,
+    summary,
 )
 from toy_transformer.editing.reduction import without_heads
 from toy_transformer.model import ModelConfig, Transformer
@@ -119,6 +120,14 @@ def test_where_a_logit_is_nought_nothing_is_proved(test_strings):
     model = build(EXACT)
     errors, length = errors_and_horizon(model, test_strings)
     assert length == 0 and errors == len(evaluation.evaluate(model, test_strings).wrong_strings)
+
+
+def test_a_summary_tells_leads_logits_and_horizon_or_that_there_are_errors(
+    walkthrough, generalization_errors, test_strings
+):
+    good, bad = (summary(run.model, test_strings) for run in (walkthrough, generalization_errors))
+    assert good == {"heads look for": "a 7.2, b 7.8", "logit of a": -8.1, "logit of b": -11.4, "horizon": "2,000"}
+    assert bad["horizon"] == "errors"
 
 
 @pytest.mark.parametrize("config", [{"norm": "rms"}, {"attention_head_size": 2}, {"dropout": 0.1}])

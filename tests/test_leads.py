@@ -4,9 +4,15 @@ import pytest
 
 from toy_transformer.experiments import EXPERIMENTS
 from toy_transformer.model import Transformer
-from toy_transformer.studies.leads import mean_leads
+from toy_transformer.studies.leads import looks_for, mean_leads
 
 USUAL, SEEDS = EXPERIMENTS["all_initializations"], range(3)
+
+
+def test_what_the_heads_of_the_published_model_look_for(walkthrough):
+    (first, lead), (second, other_lead) = looks_for(walkthrough.model)
+    assert (first, second) == ("a", "b")
+    assert (lead, other_lead) == pytest.approx((7.24, 7.81), abs=0.006)
 
 
 def test_untrained():

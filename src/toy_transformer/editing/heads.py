@@ -20,6 +20,7 @@ from toy_transformer.editing.reduction import reducible_logit, without_heads
 from toy_transformer.evaluation import evaluate
 from toy_transformer.model import Transformer
 from toy_transformer.proofs.horizon import known_horizon
+from toy_transformer.studies.leads import looks_for
 from toy_transformer.studies.parallel import completed
 from toy_transformer.training import one_thread
 
@@ -169,3 +170,18 @@ def errors_and_horizon(model: Transformer, test_strings: Batch) -> tuple[int, in
     length = known_horizon(model) or 0
     is_proved = length >= test_strings.counts.sum(dim=1).max()
     return 0 if is_proved else len(evaluate(model, test_strings).wrong_strings), length
+
+
+def summary(model: Transformer, test_strings: Batch) -> dict[str, str | float]:
+    """Say in a row of a table what its heads look for and with which leads, its logits of a and of b, and its horizon.
+
+    The horizon, to one digit, is that of `errors_and_horizon`; where there are errors, it says so instead.
+    """
+    errors, length = errors_and_horizon(model, test_strings)
+    of_a, of_b = model.trace(["a", "b"]).output_logits.tolist()
+    return {
+        "heads look for": ", ".join(f"{letter} {lead:.2g}" for letter, lead in looks_for(model)),
+        "logit of a": round(of_a, 1),
+        "logit of b": round(of_b, 1),
+        "horizon": "errors" if errors else f"{float(f'{length:.1g}'):,.0f}",
+    }

@@ -1,10 +1,9 @@
-"""How soon the heads of many models come to look for one letter."""
+"""Which letter a head looks for, and how soon the heads of many models come to it."""
 
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-
-import torch
+from statistics import fmean
 
 from toy_transformer.data import concatenate
 from toy_transformer.experiments import TRAINING_DATA, VALIDATION_DATA, Experiment
@@ -12,8 +11,15 @@ from toy_transformer.model import Transformer
 from toy_transformer.training import train
 
 
+def looks_for(model: Transformer) -> list[tuple[str, float]]:
+    """Give, for each head, the one of a, b and c with the best score, and by how much it leads over the next best."""
+    scores = model.trace(["abc"]).attention_scores[0, :, 0, 1:]
+    leads, letters = scores.topk(2)
+    return [("abc"[best], (high - low).item()) for (best, _), (high, low) in zip(letters, leads, strict=True)]
+
+
 def mean_leads(experiment: Experiment, steps: Sequence[int], seeds: Iterable[int] = range(32)) -> dict[int, float]:
-    """Say how far a head's best score for a, b and c leads over the next best, after each of these `steps`.
+    """Say how large the leads of heads are, as `looks_for` gives them, after each of these `steps`.
 
     It is the mean over all heads of models of the `experiment`, one for each of the `seeds`, which train with the usual
     strings. Raises `ValueError` where no step is above 0, or one is below.
@@ -25,9 +31,5 @@ def mean_leads(experiment: Experiment, steps: Sequence[int], seeds: Iterable[int
     rule = replace(experiment.training, first_stop_epoch=max(steps) // between, target_loss=1e9)
     models = [Transformer(experiment.model, seed) for seed in seeds]
     runs = train(models, training.epochs(), concatenate(next(VALIDATION_DATA.epochs())), rule)
-    leads = {}
-    for step in steps:
-        scores = torch.cat([run.model_at(step // between).trace(["abc"]).attention_scores[0, :, 0, 1:] for run in runs])
-        best, next_best = scores.topk(2).values.T
-        leads[step] = (best - next_best).mean().item()
-    return leads
+    models_at = {step: [run.model_at(step // between) for run in runs] for step in steps}
+    return {step: fmean(lead for model in each for _, lead in looks_for(model)) for step, each in models_at.items()}
