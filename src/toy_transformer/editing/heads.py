@@ -173,15 +173,15 @@ def errors_and_horizon(model: Transformer, test_strings: Batch) -> tuple[int, in
 
 
 def summary(model: Transformer, test_strings: Batch) -> dict[str, str | float]:
-    """Say in a row of a table what its heads look for and with which leads, its logits of a and of b, and its horizon.
+    """Say in a row of a table what its heads look for and with which leads, its logits of three noes, and its horizon.
 
     The horizon, to one digit, is that of `errors_and_horizon`; where there are errors, it says so instead.
     """
     errors, length = errors_and_horizon(model, test_strings)
-    of_a, of_b = model.trace(["a", "b"]).output_logits.tolist()
+    noes = ["a", "b", "ac"]
+    logits = [round(logit, 1) for logit in model.trace(noes).output_logits.tolist()]
     return {
         "heads look for": ", ".join(f"{letter} {lead:.2g}" for letter, lead in looks_for(model)),
-        "logit of a": round(of_a, 1),
-        "logit of b": round(of_b, 1),
+        **dict(zip(noes, logits, strict=True)),
         "horizon": "errors" if errors else f"{float(f'{length:.1g}'):,.0f}",
     }
