@@ -228,7 +228,7 @@ def test_which_ideas_help():
 
 @pytest.mark.weekly
 def test_frozen_matrices_in_notebook_8():
-    shares, queries = [], []
+    shares = []
     for frozen in (["W_Q", "W_K"], []):
         models = [Transformer(seed=seed) for seed in range(64)]
         for model, name in product(models, frozen):
@@ -236,8 +236,6 @@ def test_frozen_matrices_in_notebook_8():
         validation = concatenate(next(experiments.VALIDATION_DATA.epochs()))
         trained = train(models, experiments.TRAINING_DATA.epochs(), validation)
         shares.append(sweeps.share(sum(horizon(run.model) >= 50 for run in trained), 64))
-        queries.append(torch.cat([run.model.trace(["abc"]).Q[0, :, 0] for run in trained]).abs().median().item())
-    assert queries == pytest.approx([1.3, 2.1], abs=0.05)
     without, with_matrices = shares
     assert without.count == 0 and without.high < with_matrices.low
 
