@@ -19,7 +19,7 @@ from toy_transformer.experiments import IDEAS, TEST_DATA, TRAINING_DATA, VALIDAT
 from toy_transformer.model import Transformer
 from toy_transformer.proofs.all_lengths import NotCertified, certify_all_lengths
 from toy_transformer.proofs.horizon import horizon, known_horizon, shortest_wrong_string
-from toy_transformer.proofs.logit import logit_of, weights_of
+from toy_transformer.proofs.logit import logit_of
 from toy_transformer.studies.leads import looks_for, mean_leads
 from toy_transformer.training import TrainingConfig, train
 from toy_transformer.weights import build, numbers_of
@@ -127,9 +127,6 @@ def test_notebook_4(runs, good):
     without_decay = run("all_initializations", training_config=TrainingConfig(weight_decay=0.0))[5]
     for (_, early), (_, late) in zip(looks_for(without_decay.model_at(2)), looks_for(without_decay.model), strict=True):
         assert early < late
-    for head, letter, least in [(1, 2, 0.45), (0, 1, 0.20)]:  # the other head's query is doubled
-        wrong = shortest_wrong_string(scale_query(good, 1 - head, 2)).string
-        assert good.trace([wrong]).attention_weights[0, head, 0, letter].item() == pytest.approx(least, abs=0.005)
 
 
 @pytest.mark.parametrize(("seed", "too_small", "enough"), [(2, 0.4, 0.6)])
@@ -199,12 +196,6 @@ def test_whether_head_0_takes_b_or_c_in_notebook_5(good):
     assert small == [("bc", 0)]
 
 
-def test_which_matrices_shrink_and_grow_in_notebook_4(walkthrough):
-    early, late = (weights_of(walkthrough.model_at(epoch)) for epoch in (2, 8))
-    for name, shrinks in {"W_Q": True, "W_K": True, "W_V": False, "W_O": False, "classifier": False}.items():
-        assert (np.linalg.norm(late[name]) < np.linalg.norm(early[name])) == shrinks
-
-
 def test_an_epoch_has_156_batches():
     assert len(list(next(TRAINING_DATA.epochs()))) == 156
 
@@ -233,14 +224,6 @@ def test_silent_heads_say_found_in_notebook_7(runs, number, looked_for, letter):
     assert added > 10
     assert answers(model, letter) == [False] and answers(without_heads(model, silent), letter) == [True]
     assert (strings.counts[:, "ab".index(looked_for)] > 0).float().mean() > 0.6
-
-
-def test_what_W_Q_and_W_K_multiply_in_notebook_8(good):
-    trace = good.trace(["ab"])
-    firsts, queries, keys = (x.tolist() for x in (trace.embeddings[0, :, 0], trace.Q[0, 0, :, 0], trace.K[0, 0, :, 0]))
-    assert (keys[1], firsts[1]) == pytest.approx((-4.151, 0.120), abs=0.0006)
-    assert queries[0] / firsts[0] == pytest.approx(2.3, abs=0.05)
-    assert [keys[1] / firsts[1], keys[2] / firsts[2]] == pytest.approx([-35, -2.8], abs=0.5)
 
 
 def test_leads_with_and_without_weight_decay_in_notebook_6():

@@ -7,11 +7,13 @@ import pytest
 import torch
 from flint import arb, ctx
 
-from toy_transformer.editing.hand_written import EXACT, blend_with_identity
+from toy_transformer.editing.hand_written import EXACT, comparing
+from toy_transformer.experiments import TRAINING_DATA
 from toy_transformer.model import ModelConfig, Transformer
 from toy_transformer.proofs.certificate import enclose_logit
 from toy_transformer.proofs.horizon import Undecidable, shortest_wrong_string
 from toy_transformer.task import PAD, contains_all
+from toy_transformer.training import TrainingConfig, train
 from toy_transformer.weights import build
 
 
@@ -75,19 +77,21 @@ def test_a_missing_name():
         build({name: numbers for name, numbers in EXACT.items() if name != "classifier"})
 
 
-def test_blending_maps_with_the_identity(walkthrough):
-    model = walkthrough.model
-    assert torch.equal(blend_with_identity(model, W_Q=0.0).self_attention_block.W_Q.weight, torch.eye(2))
-    block, half = model.self_attention_block, blend_with_identity(model, W_K=0.5, W_V=1.0).self_attention_block
-    torch.testing.assert_close(half.W_K.weight, (torch.eye(2) + block.W_K.weight.detach()) / 2)
-    for name in ("W_Q", "W_V", "W_O"):
-        assert torch.equal(getattr(half, name).weight, getattr(block, name).weight)
-
-
-@pytest.mark.parametrize("name", ["W_X", "training", "attention_norm"])
-def test_what_is_no_square_map(name):
-    with pytest.raises(ValueError, match=f"{name}: expected the name of a square map"):
-        blend_with_identity(Transformer(ModelConfig(norm="rms")), **{name: 0.5})
+def test_comparing_tokens_as_they_are():
+    model = Transformer(seed=5)
+    compares = comparing(model, 3)
+    tokens = model.trace(["abc"]).embeddings[0]
+    trace = compares.trace(["abc"])
+    for head in (0, 1):
+        scores = trace.Q[0, head] @ trace.K[0, head].mT
+        torch.testing.assert_close(scores, 9 * torch.outer(tokens[:, head], tokens[:, head]))
+    assert torch.equal(compares.classifier.weight, model.classifier.weight)
+    batch = next(TRAINING_DATA.epochs())[0]
+    (trained,) = train([compares], iter([[batch]]), batch, TrainingConfig(max_epochs=1))
+    assert not torch.equal(trained.model.classifier.weight, compares.classifier.weight)
+    assert torch.equal(trained.model.self_attention_block.W_Q.weight, 3 * torch.eye(2))
+    with pytest.raises(ValueError, match=r"W_Q, of shape \(3, 2\)"):
+        comparing(Transformer(ModelConfig(num_attention_heads=3)))
 
 
 def test_other_sizes():

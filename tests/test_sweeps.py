@@ -3,15 +3,14 @@
 import os
 import signal
 from concurrent.futures import Executor, Future
-from itertools import product
 
 import numpy as np
 import pytest
-import torch
 from distributed import Client, LocalCluster
 
 from toy_transformer import experiments
 from toy_transformer.data import VariableLengthStrings, concatenate
+from toy_transformer.editing.hand_written import comparing
 from toy_transformer.experiments import Data, Experiment
 from toy_transformer.model import ModelConfig, Transformer
 from toy_transformer.proofs.horizon import horizon
@@ -227,17 +226,17 @@ def test_which_ideas_help():
 
 
 @pytest.mark.weekly
-def test_frozen_matrices_in_notebook_8():
-    shares = []
-    for frozen in (["W_Q", "W_K"], []):
-        models = [Transformer(seed=seed) for seed in range(64)]
-        for model, name in product(models, frozen):
-            getattr(model.self_attention_block, name).weight.requires_grad_(False).copy_(torch.eye(2))
-        validation = concatenate(next(experiments.VALIDATION_DATA.epochs()))
-        trained = train(models, experiments.TRAINING_DATA.epochs(), validation)
+def test_comparing_in_notebook_8():
+    starts, validation = [Transformer(seed=seed) for seed in range(64)], experiments.VALIDATION_DATA.epochs()
+    kinds = [starts, *([comparing(start, factor) for start in starts] for factor in (1, 3))]
+    strings, shares = concatenate(next(validation)), []
+    for models in kinds:
+        trained = train(models, experiments.TRAINING_DATA.epochs(), strings)
         shares.append(sweeps.share(sum(horizon(run.model) >= 50 for run in trained), 64))
-    without, with_matrices = shares
-    assert without.count == 0 and without.high < with_matrices.low
+    with_matrices, small, large = shares
+    assert small.count == 0 and small.high < min(with_matrices.low, large.low)
+    assert large.high > with_matrices.low and with_matrices.high > large.low
+    assert horizon(trained[14].model) == 10**6
 
 
 def test_all_experiments_in_a_pool(pool, monkeypatch):

@@ -23,18 +23,18 @@ EXACT = {
 GELU(x + y) − GELU(x − y) − y, which is 0 where a letter is missing, for GELU(y) − GELU(−y) = y."""
 
 
-def blend_with_identity(model: Transformer, **shares: float) -> Transformer:
-    """Give a copy in which maps are (1 − t) · identity + t · map, for shares t by name, such as `W_Q=0.5`.
+def comparing(model: Transformer, factor: float = 1.0) -> Transformer:
+    """Give a copy that compares tokens as they are: W_Q and W_K are a factor times the identity, also after training.
 
-    Raises `ValueError` for the name of no square map.
+    Raises `ValueError` where they are not square.
     """
-    blended = copy.deepcopy(model).requires_grad_(False)
-    for name, share in shares.items():
-        weight = getattr(getattr(blended.self_attention_block, name, None), "weight", None)
-        if weight is None or weight.dim() != 2 or weight.shape[0] != weight.shape[1]:
-            raise ValueError(f"{name}: expected the name of a square map, such as W_Q")
-        weight.copy_((1 - share) * torch.eye(len(weight)) + share * weight)
-    return blended
+    copied = copy.deepcopy(model)
+    for name in ("W_Q", "W_K"):
+        weight = getattr(copied.self_attention_block, name).weight.requires_grad_(False)
+        if weight.shape[0] != weight.shape[1]:
+            raise ValueError(f"{name}, of shape {tuple(weight.shape)}: only a square one can be the identity")
+        weight.copy_(factor * torch.eye(len(weight)))
+    return copied
 
 
 def scale_query(model: Transformer, head: int, factor: float) -> Transformer:
