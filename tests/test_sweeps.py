@@ -154,7 +154,7 @@ def test_failing_work_names_its_seeds(request, with_pool):
 
 def test_outcomes_are_those_of_the_rows():
     wrong = [(0, 0, 300), (0, 0, 9000), (0, 1, 190), (6, 0, 66), (999, 5, 20), (1443, 0, 0), (1443, 3, 0)]
-    rows = [sweeps.SweepRow(seed, *errors, 1, 5, 0.1, length) for seed, (*errors, length) in enumerate(wrong)]
+    rows = [sweeps.SweepRow(seed, *errors, 1, 5, 0.1, 5.0, length) for seed, (*errors, length) in enumerate(wrong)]
     assert sweeps.outcomes(rows) == {"clean": 2, "one letter only": 2, "other errors": 3}
 
 
@@ -223,6 +223,12 @@ def test_which_ideas_help():
     assert reached["16 heads"].low > reached[sixteen].high
     assert table["lower_magnitude_initializations"]["clean"].low > table[plain]["clean"].high
     assert min(clean["increased_num_attention_heads"], clean["16 heads"]) > 28
+    not_at_0 = {
+        name: [(row.least_lead, row.horizon) for row in rows[name] if row.horizon]
+        for name in (plain, "lower_magnitude_initializations", "faster learning", sixteen)
+    }
+    medians = [np.median(each, axis=0).tolist() for each in not_at_0.values()]
+    assert medians == sorted(medians) and [length for _, length in medians] == sorted(length for _, length in medians)
 
 
 @pytest.mark.weekly

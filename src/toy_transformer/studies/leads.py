@@ -12,10 +12,10 @@ from toy_transformer.training import train
 
 
 def looks_for(model: Transformer) -> list[tuple[str, float]]:
-    """Give, for each head, the one of a, b and c with the best score, and by how much it leads over the next best."""
-    scores = model.trace(["abc"]).attention_scores[0, :, 0, 1:]
-    leads, letters = scores.topk(2)
-    return [("abc"[best], (high - low).item()) for (best, _), (high, low) in zip(letters, leads, strict=True)]
+    """Give, for each head, the letter with the best score, and by how much it leads over the next best."""
+    letters = model.tokenizer.letters
+    best, found = model.trace([letters]).attention_scores[0, :, 0, 1:].topk(2)
+    return [(letters[letter], (high - low).item()) for (letter, _), (high, low) in zip(found, best, strict=True)]
 
 
 def mean_leads(experiment: Experiment, steps: Sequence[int], seeds: Iterable[int] = range(32)) -> dict[int, float]:
