@@ -19,9 +19,9 @@ from toy_transformer.training import TrainingConfig
 
 
 class SweepRow(NamedTuple):
-    """What a sweep tells about one seed. `validation_loss` is the sum over the validation strings, `least_lead` that of
-    the head with the smallest one, as `looks_for` gives them.
+    """What a sweep tells about one seed.
 
+    `validation_loss` is the sum over the validation strings; `least_lead` is the smallest that `looks_for` gives.
     `horizon` is the length, of up to a million letters, up to which the model is right about every string. It
     is None where it was not asked for, for a model with norm, and where a logit is too near 0.
     """
