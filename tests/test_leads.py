@@ -1,10 +1,14 @@
 """How soon heads come to look for one letter."""
 
+from dataclasses import replace
+
 import pytest
 
-from toy_transformer.experiments import EXPERIMENTS
+from toy_transformer.data import concatenate
+from toy_transformer.experiments import EXPERIMENTS, TRAINING_DATA, VALIDATION_DATA
 from toy_transformer.model import Transformer
-from toy_transformer.studies.leads import looks_for, mean_leads
+from toy_transformer.studies.leads import leads_and_losses, looks_for
+from toy_transformer.training import TrainingConfig, train
 
 USUAL, SEEDS = EXPERIMENTS["all_initializations"], range(3)
 
@@ -15,22 +19,29 @@ def test_what_the_heads_of_the_published_model_look_for(walkthrough):
     assert (lead, other_lead) == pytest.approx((7.24, 7.81), abs=0.006)
 
 
-def test_untrained():
-    leads = []
+def test_leads_and_losses_are_those_of_training():
+    leads, losses = [], []
+    training = replace(TRAINING_DATA, epoch_size=2 * TRAINING_DATA.batch_size)
+    rule = TrainingConfig(max_epochs=30 * 10_000 // 128, first_stop_epoch=2, target_loss=1e9)
+    validation = concatenate(next(VALIDATION_DATA.epochs()))
     for seed in SEEDS:
-        for head in Transformer(seed=seed).trace(["abc"]).attention_scores[0, :, 0, 1:].tolist():
+        (run,) = train([Transformer(seed=seed)], training.epochs(), validation, rule)
+        for head in run.model_at(2).trace(["abc"]).attention_scores[0, :, 0, 1:].tolist():
             *_, next_best, best = sorted(head)
             leads.append(best - next_best)
-    assert mean_leads(USUAL, [0, 2], SEEDS)[0] == pytest.approx(sum(leads) / 6)
+        losses.append(run.validation_losses[1] / len(validation.counts))
+    grown = leads_and_losses(USUAL, [2, 4], SEEDS)
+    assert grown["lead", 4] == pytest.approx(sum(leads) / 6)
+    assert grown["loss", 4] == pytest.approx(sorted(losses)[1])
 
 
 def test_steps():
-    both = mean_leads(USUAL, [2, 4], SEEDS)
-    assert list(both) == [2, 4] and both[2] != both[4]
-    assert mean_leads(USUAL, [2], SEEDS)[2] == both[2]
+    both = leads_and_losses(USUAL, [2, 4], SEEDS)
+    assert list(both) == [("lead", 2), ("lead", 4), ("loss", 2), ("loss", 4)] and both["lead", 2] != both["lead", 4]
+    assert leads_and_losses(USUAL, [2], SEEDS)["lead", 2] == both["lead", 2]
 
 
-@pytest.mark.parametrize("steps", [[], [0], [-1, 2]])
+@pytest.mark.parametrize("steps", [[], [0, 2], [-1, 2]])
 def test_refuses_steps_that_cannot_be(steps):
     with pytest.raises(ValueError, match="steps="):
-        mean_leads(USUAL, steps, SEEDS)
+        leads_and_losses(USUAL, steps, SEEDS)

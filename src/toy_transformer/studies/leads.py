@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from statistics import fmean
+from statistics import fmean, median
 
 from toy_transformer.data import concatenate
 from toy_transformer.experiments import TRAINING_DATA, VALIDATION_DATA, Experiment
@@ -18,18 +18,26 @@ def looks_for(model: Transformer) -> list[tuple[str, float]]:
     return [(letters[letter], (high - low).item()) for (letter, _), (high, low) in zip(found, best, strict=True)]
 
 
-def mean_leads(experiment: Experiment, steps: Sequence[int], seeds: Iterable[int] = range(32)) -> dict[int, float]:
-    """Say how large the leads of heads are, as `looks_for` gives them, after each of these `steps`.
+def leads_and_losses(
+    experiment: Experiment, steps: Sequence[int], seeds: Iterable[int] = range(32)
+) -> dict[tuple[str, int], float]:
+    """Say how large the leads of heads are, as `looks_for` gives them, and the loss, after each of these `steps`.
 
-    It is the mean over all heads of models of the `experiment`, one for each of the `seeds`, which train with the usual
-    strings. Raises `ValueError` where no step is above 0, or one is below.
+    Models of the `experiment`, one for each of the `seeds`, train with the usual strings. The lead is the mean over all
+    their heads; the loss is that of a validation string, in the median of models. Raises `ValueError` where there is no
+    step, or one below 1.
     """
-    if min(steps, default=0) < 0 or max(steps, default=0) == 0:
-        raise ValueError(f"steps={steps!r}: expected numbers of at least 0, one of them above")
+    if min(steps, default=0) < 1:
+        raise ValueError(f"steps={steps!r}: expected numbers of at least 1")
     between = math.gcd(*steps)  # as many make an epoch, after each of which training keeps the weights
     training = replace(TRAINING_DATA, epoch_size=between * TRAINING_DATA.batch_size)
-    rule = replace(experiment.training, first_stop_epoch=max(steps) // between, target_loss=1e9)
+    max_epochs = experiment.training.max_epochs * TRAINING_DATA.epoch_size // training.epoch_size
+    rule = replace(experiment.training, max_epochs=max_epochs, first_stop_epoch=max(steps) // between, target_loss=1e9)
     models = [Transformer(experiment.model, seed) for seed in seeds]
-    runs = train(models, training.epochs(), concatenate(next(VALIDATION_DATA.epochs())), rule)
-    models_at = {step: [run.model_at(step // between) for run in runs] for step in steps}
-    return {step: fmean(lead for model in each for _, lead in looks_for(model)) for step, each in models_at.items()}
+    validation = concatenate(next(VALIDATION_DATA.epochs()))
+    runs = train(models, training.epochs(), validation, rule)
+    leads = {step: [lead for run in runs for _, lead in looks_for(run.model_at(step // between))] for step in steps}
+    losses = {step: [run.validation_losses[step // between - 1] for run in runs] for step in steps}
+    return {("lead", step): fmean(each) for step, each in leads.items()} | {
+        ("loss", step): median(each) / len(validation.counts) for step, each in losses.items()
+    }
