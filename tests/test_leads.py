@@ -1,14 +1,17 @@
 """How soon heads come to look for one letter."""
 
+import math
 from dataclasses import replace
 
 import pytest
 
 from toy_transformer.data import concatenate
+from toy_transformer.editing.hand_written import EXACT
 from toy_transformer.experiments import EXPERIMENTS, TRAINING_DATA, VALIDATION_DATA
 from toy_transformer.model import Transformer
-from toy_transformer.studies.leads import leads_and_losses, looks_for
+from toy_transformer.studies.leads import false_finds, leads_and_losses, looks_for
 from toy_transformer.training import TrainingConfig, train
+from toy_transformer.weights import build
 
 USUAL, SEEDS = EXPERIMENTS["all_initializations"], range(3)
 
@@ -17,6 +20,18 @@ def test_what_the_heads_of_the_published_model_look_for(walkthrough):
     (first, lead), (second, other_lead) = looks_for(walkthrough.model)
     assert (first, second) == ("a", "b")
     assert (lead, other_lead) == pytest.approx((7.24, 7.81), abs=0.006)
+
+
+def test_what_a_head_finds_without_its_letter():
+    """Head 0 says 0, 1 and 4 for `a`, `b` and `c`, with scores 0, ln 9 and ln 3; head 1 looks for what it has not."""
+    model = build(
+        EXACT
+        | {"CLS": [1, 0], "a": [0, 0], "b": [1, 0], "c": [0, 1]}
+        | {"W_Q": [[1, 0], [1, 0]], "W_K": [[math.log(9), math.log(3)], [0, 1]], "W_V": [[1, 4], [1, 2]]}
+    )
+    assert [letter for letter, _ in looks_for(model)] == ["b", "c"]
+    without_b, without_c = (1 * 0 + 3 * 4) / 4, 0.5
+    assert false_finds(model) == pytest.approx([(without_b - 4) / (1 - 4), (without_c - 0) / (2 - 0)])
 
 
 def test_leads_and_losses_are_those_of_training():

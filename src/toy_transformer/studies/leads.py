@@ -1,4 +1,4 @@
-"""Which letter a head looks for, and how soon the heads of many models come to it."""
+"""Which letter a head looks for, how clearly, and how soon the heads of many models come to it."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -16,6 +16,21 @@ def looks_for(model: Transformer) -> list[tuple[str, float]]:
     letters = model.tokenizer.letters
     best, found = model.trace([letters]).attention_scores[0, :, 0, 1:].topk(2)
     return [(letters[letter], (high - low).item()) for (letter, _), (high, low) in zip(found, best, strict=True)]
+
+
+def false_finds(model: Transformer) -> list[float]:
+    """Say, for each head, how much of its result for the letter that `looks_for` names is there without that letter.
+
+    The string has one of each other letter. 1 is as much as with the letter, and 0 what the other letter says alone
+    whose result is farthest from that.
+    """
+    letters, parts = model.tokenizer.letters, []
+    for head, (letter, _) in enumerate(looks_for(model)):
+        others = letters.replace(letter, "")
+        found, without, *alone = model.trace([letter, others, *others]).means[:, head, 0, 0].tolist()
+        nothing = max(alone, key=lambda result: abs(result - found))
+        parts.append((without - nothing) / (found - nothing))
+    return parts
 
 
 def leads_and_losses(
