@@ -35,7 +35,7 @@ def test_what_a_head_finds_without_its_letter():
 
 
 def test_leads_and_losses_are_those_of_training():
-    leads, losses = [], []
+    leads, losses, number_of_both = [], [], 0
     training = replace(TRAINING_DATA, epoch_size=2 * TRAINING_DATA.batch_size)
     rule = TrainingConfig(max_epochs=30 * 10_000 // 128, first_stop_epoch=2, target_loss=1e9)
     validation = concatenate(next(VALIDATION_DATA.epochs()))
@@ -44,15 +44,18 @@ def test_leads_and_losses_are_those_of_training():
         for head in run.model_at(2).trace(["abc"]).attention_scores[0, :, 0, 1:].tolist():
             *_, next_best, best = sorted(head)
             leads.append(best - next_best)
+        number_of_both += {letter for letter, _ in looks_for(run.model_at(2))} == {"a", "b"}
         losses.append(run.validation_losses[1] / len(validation.counts))
     grown = leads_and_losses(USUAL, [2, 4], SEEDS)
     assert grown["lead", 4] == pytest.approx(sum(leads) / 6)
+    assert grown["both letters", 4] == number_of_both
     assert grown["loss", 4] == pytest.approx(sorted(losses)[1])
 
 
 def test_steps():
     both = leads_and_losses(USUAL, [2, 4], SEEDS)
-    assert list(both) == [("lead", 2), ("lead", 4), ("loss", 2), ("loss", 4)] and both["lead", 2] != both["lead", 4]
+    assert list(both) == [(name, step) for step in (2, 4) for name in ("lead", "loss", "both letters")]
+    assert both["lead", 2] != both["lead", 4]
     assert leads_and_losses(USUAL, [2], SEEDS)["lead", 2] == both["lead", 2]
 
 

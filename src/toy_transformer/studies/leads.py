@@ -36,11 +36,11 @@ def false_finds(model: Transformer) -> list[float]:
 def leads_and_losses(
     experiment: Experiment, steps: Sequence[int], seeds: Iterable[int] = range(32)
 ) -> dict[tuple[str, int], float]:
-    """Say how large the leads of heads are, as `looks_for` gives them, and the loss, after each of these `steps`.
+    """Say, after each of these `steps`, the lead, the loss, and how many models look for both letters.
 
     Models of the `experiment`, one for each of the `seeds`, train with the usual strings. The lead is the mean over all
-    their heads; the loss is that of a validation string, in the median of models. Raises `ValueError` where there is no
-    step, or one below 1.
+    their heads, as `looks_for` gives it; the loss is that of a validation string, in the median of models. Raises
+    `ValueError` where there is no step, or one below 1.
     """
     if min(steps, default=0) < 1:
         raise ValueError(f"steps={steps!r}: expected numbers of at least 1")
@@ -51,8 +51,11 @@ def leads_and_losses(
     models = [Transformer(experiment.model, seed) for seed in seeds]
     validation = concatenate(next(VALIDATION_DATA.epochs()))
     runs = train(models, training.epochs(), validation, rule)
-    leads = {step: [lead for run in runs for _, lead in looks_for(run.model_at(step // between))] for step in steps}
-    losses = {step: [run.validation_losses[step // between - 1] for run in runs] for step in steps}
-    return {("lead", step): fmean(each) for step, each in leads.items()} | {
-        ("loss", step): median(each) / len(validation.counts) for step, each in losses.items()
-    }
+    grown, required = {}, set(experiment.model.task.required)
+    for step in steps:
+        found = [looks_for(run.model_at(step // between)) for run in runs]
+        losses = [run.validation_losses[step // between - 1] for run in runs]
+        grown["lead", step] = fmean(lead for each in found for _, lead in each)
+        grown["loss", step] = median(losses) / len(validation.counts)
+        grown["both letters", step] = sum({letter for letter, _ in each} >= required for each in found)
+    return grown
