@@ -15,13 +15,12 @@ from toy_transformer.data import concatenate
 from toy_transformer.editing.hand_written import scale_query
 from toy_transformer.editing.heads import horizon_importance, prune
 from toy_transformer.editing.reduction import squeeze, without_heads
-from toy_transformer.experiments import IDEAS, TEST_DATA, TRAINING_DATA, VALIDATION_DATA, retrain
+from toy_transformer.experiments import IDEAS, TEST_DATA, TRAINING_DATA, VALIDATION_DATA
 from toy_transformer.model import Transformer
 from toy_transformer.proofs.all_lengths import NotCertified, certify_all_lengths
-from toy_transformer.proofs.horizon import horizon, known_horizon, shortest_wrong_string
+from toy_transformer.proofs.horizon import horizon, shortest_wrong_string
 from toy_transformer.proofs.logit import logit_of
 from toy_transformer.studies.leads import leads_and_losses, looks_for
-from toy_transformer.training import TrainingConfig, train
 from toy_transformer.weights import build, numbers_of
 
 NOTEBOOKS = Path(__file__).parent.parent / "notebooks"
@@ -226,18 +225,6 @@ def test_leads_with_and_without_weight_decay_in_notebook_6():
         leads_and_losses(IDEAS[name], [80, 800]) for name in ("increased_dimensionality", "no weight decay")
     )
     assert usual["lead", 800] < usual["lead", 80] - 1 and without["lead", 800] > without["lead", 80]
-
-
-@pytest.mark.weekly
-def test_two_heads_stay_on_one_letter_in_notebook_6():
-    """With room for a seed that ends otherwise on another machine."""
-    for name, at_0 in {"all_initializations": 4, "increased_dimensionality": 5}.items():
-        starts, validation = [Transformer(IDEAS[name].model, seed) for seed in range(32)], VALIDATION_DATA.epochs()
-        trained = train(starts, TRAINING_DATA.epochs(), concatenate(next(validation)), IDEAS[name].training)
-        stuck = [each.model for each in trained if not known_horizon(each.model)]
-        longer = TrainingConfig(max_epochs=30, first_stop_epoch=30, target_loss=0.0)
-        assert len(stuck) == pytest.approx(at_0, abs=1)
-        assert not any(known_horizon(each.model) for each in retrain(stuck, longer))
 
 
 def test_gelu_in_notebook_5():
