@@ -20,7 +20,7 @@ from toy_transformer.model import Transformer
 from toy_transformer.proofs.all_lengths import NotCertified, certify_all_lengths
 from toy_transformer.proofs.horizon import horizon, shortest_wrong_string
 from toy_transformer.proofs.logit import logit_of
-from toy_transformer.studies.leads import leads_and_losses, looks_for
+from toy_transformer.studies.leads import looks_for
 from toy_transformer.weights import build, numbers_of
 
 NOTEBOOKS = Path(__file__).parent.parent / "notebooks"
@@ -218,13 +218,6 @@ def test_a_smaller_query_makes_a_no_clearer_in_notebook_7(runs):
     assert looks_for(squeezed)[0][0] == "b"
     before, after = (m.trace(["ac"]).output_logits.item() for m in (squeezed, scale_query(squeezed, 0, 0.8)))
     assert after < before - 0.1
-
-
-def test_leads_with_and_without_weight_decay_in_notebook_6():
-    usual, without = (
-        leads_and_losses(IDEAS[name], [80, 800]) for name in ("increased_dimensionality", "no weight decay")
-    )
-    assert usual["lead", 800] < usual["lead", 80] - 1 and without["lead", 800] > without["lead", 80]
 
 
 def test_gelu_in_notebook_5():
