@@ -49,7 +49,7 @@ def test_learning_of_the_published_model():
 
 
 def test_learning_is_that_of_models_that_learn():
-    assert learning(USUAL, SLOW + [5]) == learning(USUAL, [5])
+    assert learning(USUAL, SLOW + [5]) == pytest.approx(learning(USUAL, [5]), rel=1e-4)  # float32, side by side
 
 
 def test_refuses_where_nothing_is_learnt():
