@@ -14,7 +14,7 @@ from torch.nn.functional import gelu
 from toy_transformer.data import concatenate
 from toy_transformer.editing.hand_written import scale_query
 from toy_transformer.editing.heads import horizon_importance, prune
-from toy_transformer.editing.reduction import squeeze, without_heads
+from toy_transformer.editing.reduction import readings, squeeze, without_heads
 from toy_transformer.experiments import IDEAS, TEST_DATA, TRAINING_DATA, VALIDATION_DATA
 from toy_transformer.model import Transformer
 from toy_transformer.proofs.all_lengths import NotCertified, certify_all_lengths
@@ -84,6 +84,9 @@ def test_notebook_2(good):
         )
         assert answers(lower, "baac") == [False]
     assert answers(edited(good, "classifier", lambda rows: [[rows[0][0], rows[0][1] - 1.5]]), "baac") == [False]
+    into_unit_0 = logit_of(good).F[0, 0]
+    assert into_unit_0 == pytest.approx(-3.47, abs=0.005)
+    assert into_unit_0 * good.trace(["b"]).means[0, 0, 0, 0].item() == pytest.approx(7.2, abs=0.05)
     without_unit_1 = edited(good, "W_in", lambda rows: [rows[0], [0, 0]])
     assert answers(without_unit_1, "aac", "baac", "b") == [False, True, False]
     weights = good.trace(["ab{1000}", "ab{1000000}"]).attention_weights[:, 0, 0]
@@ -209,12 +212,24 @@ def test_pruning_in_notebook_7():
         assert times < max(horizons.values()) / horizons[16] < 1.5 * times
 
 
-def test_a_smaller_query_makes_a_no_clearer_in_notebook_7(runs):
-    """In model 3 squeezed, of the head for `b`: all else the same, strings of `a` and `c` get the lower logit."""
+@pytest.fixture
+def model_3(runs) -> Transformer:
+    """Of notebook 7, with two heads."""
     model = runs["increased_num_attention_heads"][3].model
     strings, test_strings = (concatenate(next(data.epochs())) for data in (VALIDATION_DATA, TEST_DATA))
-    silent = prune(model, strings, horizon_importance, test_strings).down_to(2)
-    squeezed = squeeze(without_heads(model, silent), 2)
+    return without_heads(model, prune(model, strings, horizon_importance, test_strings).down_to(2))
+
+
+def test_by_how_much_the_plane_of_notebook_7_misses_the_origin(model_3):
+    points = readings(model_3, ["ab", "a", "b", "c", "ac", "bc", "abc"])
+    normal = np.linalg.svd(points - points.mean(axis=0)).Vh[2]
+    assert points @ normal == pytest.approx(points[0] @ normal)
+    assert abs(points[0] @ normal) == pytest.approx(0.62, abs=0.005)
+
+
+def test_a_smaller_query_makes_a_no_clearer_in_notebook_7(model_3):
+    """In model 3 squeezed, of the head for `b`: all else the same, strings of `a` and `c` get the lower logit."""
+    squeezed = squeeze(model_3, 2)
     assert looks_for(squeezed)[0][0] == "b"
     before, after = (m.trace(["ac"]).output_logits.item() for m in (squeezed, scale_query(squeezed, 0, 0.8)))
     assert after < before - 0.1

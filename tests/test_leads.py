@@ -1,4 +1,4 @@
-"""How soon heads come to look for one letter."""
+"""Which letter heads look for, and how clearly."""
 
 import math
 from dataclasses import replace
@@ -7,13 +7,11 @@ import pytest
 
 from toy_transformer.data import concatenate
 from toy_transformer.editing.hand_written import EXACT
-from toy_transformer.experiments import EXPERIMENTS, TRAINING_DATA, VALIDATION_DATA
+from toy_transformer.experiments import TRAINING_DATA, VALIDATION_DATA
 from toy_transformer.model import Transformer
-from toy_transformer.studies.leads import false_finds, learning, looks_for
+from toy_transformer.studies.leads import course, false_finds, looks_for
 from toy_transformer.training import TrainingConfig, train
 from toy_transformer.weights import build
-
-USUAL, SLOW = EXPERIMENTS["all_initializations"], [4]
 
 
 def test_what_the_heads_of_the_published_model_look_for(walkthrough):
@@ -30,28 +28,30 @@ def test_what_a_head_finds_without_its_letter():
         | {"W_Q": [[1, 0], [1, 0]], "W_K": [[math.log(9), math.log(3)], [0, 1]], "W_V": [[1, 4], [1, 2]]}
     )
     assert [letter for letter, _ in looks_for(model)] == ["b", "c"]
-    without_b, without_c = (1 * 0 + 3 * 4) / 4, 0.5
-    assert false_finds(model) == pytest.approx([(without_b - 4) / (1 - 4), (without_c - 0) / (2 - 0)])
+    (*numbers, letter), (*other_numbers, other_letter) = (each[1:] + each[:1] for each in false_finds(model))
+    assert (letter, other_letter) == ("b", "c")
+    assert numbers == pytest.approx([1, (1 * 0 + 3 * 4) / 4, 4]) and other_numbers == pytest.approx([2, 0.5, 0])
 
 
-def test_learning_of_the_published_model():
-    training = replace(TRAINING_DATA, epoch_size=TRAINING_DATA.batch_size)  # an epoch of one step
-    rule = TrainingConfig(max_epochs=30 * 156, first_stop_epoch=300, target_loss=1e9)
+@pytest.mark.parametrize("beta1", [0.9, 0.0])
+def test_the_course_of_a_training(beta1):
+    """Against epochs of ten steps."""
+    rule, start = TrainingConfig(beta1=beta1), Transformer(seed=5)
     validation = concatenate(next(VALIDATION_DATA.epochs()))
-    (run,) = train([Transformer(seed=5)], training.epochs(), validation, rule)
-    small = next(i for i in range(10, 301, 10) if run.validation_losses[i - 1] < 0.01 * len(validation.counts))
-    scores = [run.model_at(i).trace(["abc"]).attention_scores[0, :, 0, 1:] for i in range(0, small + 1, 10)]
-    both = max(10 * (i + 1) for i, each in enumerate(scores) if sorted(each.argmax(dim=1).tolist()) != [0, 1])
-    _, second, first = scores[-1].sort(dim=1).values.T
-    learnt = learning(USUAL, [5])
-    assert learnt["both letters"] == both and learnt["small loss"] == small
-    assert learnt["smaller lead"] == pytest.approx((first - second).min().item(), rel=0.01)  # as the rate falls
+    training = replace(TRAINING_DATA, epoch_size=10 * TRAINING_DATA.batch_size)  # an epoch of ten steps
+    by_ten = replace(rule, max_epochs=30 * 156 // 10, first_stop_epoch=2, target_loss=1e9)
+    (run,) = train([start], training.epochs(), validation, by_ten)
+    found = course(start, rule, num_steps=20)
+    assert [point.step for point in found] == [10, 20]
+    for epoch, point in enumerate(found, start=1):
+        _, second, first = run.model_at(epoch).trace(["abc"]).attention_scores[0, :, 0, 1:].sort(dim=1).values.T
+        assert point.loss == pytest.approx(run.validation_losses[epoch - 1] / len(validation.counts), rel=1e-3)
+        assert point.smaller_lead == pytest.approx((first - second).min().item(), rel=0.01, abs=1e-5)  # the rate falls
+    moved = (run.model_at(2).self_attention_block.W_Q.weight - start.self_attention_block.W_Q.weight).abs().mean()
+    assert 0.1 * moved.item() / 10 < found[-1].move < 0.02
 
 
-def test_learning_is_that_of_models_that_learn():
-    assert learning(USUAL, SLOW + [5]) == pytest.approx(learning(USUAL, [5]), rel=1e-4)  # float32, side by side
-
-
-def test_refuses_where_nothing_is_learnt():
-    with pytest.raises(ValueError, match="300 steps"):
-        learning(replace(USUAL, training=TrainingConfig(learning_rate=1e-6, final_learning_rate=1e-6)), SLOW)
+@pytest.mark.parametrize("num_steps", [0, 15, 4700])
+def test_refuses_steps_that_cannot_be(num_steps):
+    with pytest.raises(ValueError, match=f"num_steps={num_steps}: expected a multiple of ten, of at most 46"):
+        course(Transformer(seed=5), num_steps=num_steps)

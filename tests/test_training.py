@@ -28,12 +28,12 @@ def test_side_by_side_is_the_same_as_alone(config):
         torch.testing.assert_close(trained.validation_losses, alone.validation_losses, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("settings", [{}, {"weight_decay": 0.0}, {"weight_decay": 0.1}])
+@pytest.mark.parametrize("settings", [{}, {"weight_decay": 0.0}, {"weight_decay": 0.1}, {"beta1": 0.5}])
 def test_training_is_that_of_a_plain_loop(settings):
     """One model, torch's AdamW and LinearLR, tokens written out and padded: what a textbook would do."""
     (trained,) = _train(ModelConfig(), [3], max_epochs=3, **settings)
-    model = Transformer(seed=3)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2, **settings)
+    model, betas = Transformer(seed=3), (settings.pop("beta1", 0.9), 0.999)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2, betas=betas, **settings)
     scheduler = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.5, total_iters=3)
     epochs = SMALL.epochs()
     for epoch in range(3):
@@ -203,6 +203,8 @@ def test_epochs_that_were_not_trained(epoch):
         dict(final_learning_rate=-1e-3),
         dict(weight_decay=-1.0),
         dict(target_loss=math.nan),
+        dict(beta1=1.0),
+        dict(beta1=-0.1),
     ],
 )
 def test_bad_settings_are_refused(bad):

@@ -67,10 +67,6 @@ EXPERIMENTS = {
 }
 
 IDEAS = {name: idea for name, idea in EXPERIMENTS.items() if name not in ("walkthrough", "generalization_errors")} | {
-    "faster learning": Experiment(
-        training=TrainingConfig(learning_rate=0.04, final_learning_rate=0.02),
-        title="2 numbers, 2 heads, 4 × learning rate",
-    ),
     "16 heads": Experiment(model=ModelConfig(hidden_size=16, num_attention_heads=16), title="16 numbers, 16 heads"),
     "no weight decay": Experiment(
         model=ModelConfig(hidden_size=16),
@@ -78,7 +74,7 @@ IDEAS = {name: idea for name, idea in EXPERIMENTS.items() if name not in ("walkt
         title="16 numbers, 2 heads, no weight decay",
     ),
 }
-"""What may help, beside the usual training (`all_initializations`): the published experiments, and three of ours."""
+"""What may help, beside the usual training (`all_initializations`): the published experiments, and two of ours."""
 
 
 @dataclass(frozen=True)

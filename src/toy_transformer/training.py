@@ -21,7 +21,7 @@ from toy_transformer import _gradients
 from toy_transformer.data import Batch, from_counts
 from toy_transformer.model import ModelConfig, Transformer
 
-ADAMW = dict(beta1=0.9, beta2=0.999, eps=1e-8, amsgrad=False, maximize=False, fused=True)
+ADAMW = dict(beta2=0.999, eps=1e-8, amsgrad=False, maximize=False, fused=True)
 """The settings of AdamW that no training changes: torch's defaults, in one kernel."""
 
 Weights = dict[str, Tensor]
@@ -38,13 +38,14 @@ class TrainingConfig:
     The learning rate falls linearly to `final_learning_rate` over `max_epochs`. From `first_stop_epoch`
     on, training stops when the validation loss is below `target_loss`, or when it has not been the least
     seen since then for `patience` epochs in a row. `weight_decay` is that of AdamW (Loshchilov and Hutter 2019): with
-    each step every number also loses that part, times the learning rate, of itself. Raises `ValueError` for settings
-    that cannot be.
+    each step every number also loses that part, times the learning rate, of itself. `beta1` is its momentum (Kingma
+    and Ba 2015): the part of the mean gradient that stays in a step. Raises `ValueError` for settings that cannot be.
     """
 
     learning_rate: float = 1e-2
     final_learning_rate: float = 5e-3
     weight_decay: float = 1e-2
+    beta1: float = 0.9
     max_epochs: int = 30
     first_stop_epoch: int = 5
     target_loss: float = 0.05
@@ -59,6 +60,8 @@ class TrainingConfig:
             number = getattr(self, name)
             if not isinstance(number, int | float) or not 0 <= number < math.inf:
                 raise ValueError(f"{name}={number!r}: expected a finite number of at least 0")
+        if not isinstance(self.beta1, int | float) or not 0 <= self.beta1 < 1:
+            raise ValueError(f"beta1={self.beta1!r}: expected a number of at least 0 and below 1")
         if not 0 < self.learning_rate >= self.final_learning_rate:
             expected = "the first above 0, the second not above the first"
             rates = f"learning_rate={self.learning_rate}, final_learning_rate={self.final_learning_rate}"
@@ -185,7 +188,7 @@ class _Stack:
             losses = self.losses(batch)
             # The fused kernel goes through memory in order, whatever the strides.
             gradients = [gradient.contiguous() for gradient in torch.autograd.grad(losses.sum(), weights)]
-        rates = dict(lr=self.rate, weight_decay=self.config.weight_decay)
+        rates = dict(lr=self.rate, beta1=self.config.beta1, weight_decay=self.config.weight_decay)
         with torch.no_grad():
             adamw(weights, gradients, self.means, self.squares, [], self.steps, **ADAMW, **rates)
         return losses.detach() * len(batch.labels)

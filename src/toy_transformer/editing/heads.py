@@ -172,6 +172,11 @@ def errors_and_horizon(model: Transformer, test_strings: Batch) -> tuple[int, in
     return 0 if is_proved else len(evaluate(model, test_strings).wrong_strings), length
 
 
+def one_digit(length: int) -> int:
+    """Round a `length` to the digit in which all machines agree: 5,842 becomes 6,000."""
+    return int(float(f"{length:.1g}"))
+
+
 def summary(model: Transformer, test_strings: Batch) -> dict[str, str | float]:
     """Say in a row of a table what its heads look for and with which leads, its logits of three noes, and its horizon.
 
@@ -183,5 +188,5 @@ def summary(model: Transformer, test_strings: Batch) -> dict[str, str | float]:
     return {
         "heads look for": ", ".join(f"{letter} {lead:.2g}" for letter, lead in looks_for(model)),
         **dict(zip(noes, logits, strict=True)),
-        "horizon": "errors" if errors else f"{float(f'{length:.1g}'):,.0f}",
+        "horizon": "errors" if errors else f"{one_digit(length):,}",
     }

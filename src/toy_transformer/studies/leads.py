@@ -1,13 +1,12 @@
-"""Which letter a head looks for, how clearly, and how soon the heads of many models come to it."""
+"""Which letter a head looks for, and how clearly, in a trained model and while one trains."""
 
-from collections.abc import Iterable
 from dataclasses import replace
-from statistics import median
+from typing import NamedTuple
 
 from toy_transformer.data import concatenate
-from toy_transformer.experiments import TRAINING_DATA, VALIDATION_DATA, Experiment
+from toy_transformer.experiments import TRAINING_DATA, VALIDATION_DATA
 from toy_transformer.model import Transformer
-from toy_transformer.training import train
+from toy_transformer.training import TrainingConfig, train
 
 
 def looks_for(model: Transformer) -> list[tuple[str, float]]:
@@ -17,43 +16,60 @@ def looks_for(model: Transformer) -> list[tuple[str, float]]:
     return [(letters[letter], (high - low).item()) for (letter, _), (high, low) in zip(found, best, strict=True)]
 
 
-def false_finds(model: Transformer) -> list[float]:
-    """Say, for each head, how much of its result for the letter that `looks_for` names is there without that letter.
+class Finds(NamedTuple):
+    """What a head says of the letter that it is for, and without it, as `false_finds` explains."""
 
-    The string has one of each other letter. 1 is as much as with the letter, and 0 what the other letter says alone
-    whose result is farthest from that.
+    head_for: str
+    found: float
+    without: float
+    nothing: float
+
+
+def false_finds(model: Transformer) -> list[Finds]:
+    """Give, for each head, its results with and without the letter that `looks_for` names.
+
+    With it alone (`found`), in the string that has one of each other letter (`without`), and for that other letter
+    alone whose result is farthest from `found` (`nothing`).
     """
-    letters, parts = model.tokenizer.letters, []
+    letters, finds = model.tokenizer.letters, []
     for head, (letter, _) in enumerate(looks_for(model)):
         others = letters.replace(letter, "")
         found, without, *alone = model.trace([letter, others, *others]).means[:, head, 0, 0].tolist()
-        nothing = max(alone, key=lambda result: abs(result - found))
-        parts.append((without - nothing) / (found - nothing))
-    return parts
+        finds.append(Finds(letter, found, without, max(alone, key=lambda result: abs(result - found))))
+    return finds
 
 
-def learning(experiment: Experiment, seeds: Iterable[int] = range(32)) -> dict[str, float]:
-    """Say when models look for all letters that they must find, when their loss is small, and the smaller lead.
+class CoursePoint(NamedTuple):
+    """A training after a `step`: mean loss of a validation string, least lead of a head, mean move of W_Q's numbers.
 
-    Models of the `experiment`, one for each of the `seeds`, train with the usual strings for 300 steps. Given are the
-    medians of those whose loss of a validation string falls below 0.01: the step from which on, up to there, their
-    heads look for all required letters; the step of that loss; and there the least lead of a head, as `looks_for` gives
-    it. All are looked at every ten steps. Raises `ValueError` where no loss gets small.
+    The move is that of the last step, without its sign.
     """
-    training = replace(TRAINING_DATA, epoch_size=10 * TRAINING_DATA.batch_size)  # an epoch of ten steps
-    max_epochs = experiment.training.max_epochs * TRAINING_DATA.epoch_size // training.epoch_size
-    rule = replace(experiment.training, max_epochs=max_epochs, first_stop_epoch=30, target_loss=1e9)
+
+    step: int
+    loss: float
+    smaller_lead: float
+    move: float
+
+
+def course(
+    model: Transformer, training_config: TrainingConfig = TrainingConfig(), num_steps: int = 80
+) -> list[CoursePoint]:
+    """Train a model, which stays as it is, with the usual strings, and tell every ten steps what has become of it.
+
+    The leads are those of `looks_for`. Raises `ValueError` for `num_steps` that are no multiple of ten, or are more
+    than the `training_config` allows.
+    """
+    training = replace(TRAINING_DATA, epoch_size=TRAINING_DATA.batch_size)  # an epoch of one step
+    max_epochs = training_config.max_epochs * TRAINING_DATA.epoch_size // training.epoch_size
+    if num_steps not in range(10, max_epochs + 1, 10):
+        raise ValueError(f"num_steps={num_steps!r}: expected a multiple of ten, of at most {max_epochs}")
+    rule = replace(training_config, max_epochs=max_epochs, first_stop_epoch=num_steps, target_loss=1e9)
     validation = concatenate(next(VALIDATION_DATA.epochs()))
-    models, required = [Transformer(experiment.model, seed) for seed in seeds], set(experiment.model.task.required)
-    learnt = []
-    for run in train(models, training.epochs(), validation, rule):
-        small = [loss / len(validation.counts) < 0.01 for loss in run.validation_losses]
-        if any(small):
-            end = small.index(True) + 1
-            found = [looks_for(run.model_at(epoch)) for epoch in range(end + 1)]
-            missing = [epoch for epoch, each in enumerate(found) if not {letter for letter, _ in each} >= required]
-            learnt.append((10 * (max(missing, default=-1) + 1), 10 * end, min(lead for _, lead in found[end])))
-    if not learnt:
-        raise ValueError("no loss falls below 0.01 within 300 steps")
-    names = ("both letters", "small loss", "smaller lead")
-    return dict(zip(names, map(median, zip(*learnt, strict=True)), strict=True))
+    (run,) = train([model], training.epochs(), validation, rule)
+    points = []
+    for step in range(10, num_steps + 1, 10):
+        before, after = run.model_at(step - 1), run.model_at(step)
+        move = (after.self_attention_block.W_Q.weight - before.self_attention_block.W_Q.weight).abs().mean().item()
+        lead = min(lead for _, lead in looks_for(after))
+        points.append(CoursePoint(step, run.validation_losses[step - 1] / len(validation.counts), lead, move))
+    return points

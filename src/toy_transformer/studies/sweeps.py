@@ -5,6 +5,7 @@ import pickle
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
+from statistics import median
 from typing import NamedTuple
 
 from tqdm.auto import tqdm
@@ -154,6 +155,19 @@ def outcomes(rows: Sequence[SweepRow]) -> dict[str, int]:
     clean = sum(row.errors == 0 for row in rows)
     one_letter_only = sum(row.errors > 0 and row.horizon == 0 for row in rows)
     return {"clean": clean, "one letter only": one_letter_only, "other errors": len(rows) - clean - one_letter_only}
+
+
+def summarize(rows: Sequence[SweepRow]) -> dict[str, str | float]:
+    """Give the share of clean seeds of a sweep, and the medians of the least lead and the horizon where that is not 0.
+
+    Raises `ValueError` where all are.
+    """
+    lead, length = map(median, zip(*((row.least_lead, row.horizon) for row in rows if row.horizon), strict=True))
+    return {
+        "clean": str(share(outcomes(rows)["clean"], len(rows))),
+        "smaller lead": round(lead, 1),
+        "horizon": round(length),
+    }
 
 
 def share(count: int, total: int) -> Share:
