@@ -9,6 +9,7 @@ import nbformat
 import numpy as np
 import pytest
 import torch
+from scipy.optimize import linprog
 from torch.nn.functional import gelu
 
 from toy_transformer.data import concatenate
@@ -100,6 +101,15 @@ def test_attention_alone_says_yes_wherever_head_1_finds_b(good):
     for result in (results_0.min(), results_0.max()):
         cls = good.embedding.weight[0] + block.W_O.weight @ torch.stack([result, results_1[1]])
         assert cls @ good.classifier.weight[0] > 0
+
+
+def test_no_arrow_is_right_where_attention_leaves_cls_in_notebook_2(good):
+    """Where an arrow has each point on its side, so are their means: but one of these is 0 (Gordan 1873)."""
+    strings = ["ab", "a", "b", "c", "ac", "bc", "abc"]
+    signs = np.where(["a" in string and "b" in string for string in strings], 1.0, -1.0)
+    points = signs[:, None] * good.trace(strings).cls_path[:, 1].double().numpy()
+    found = linprog(np.zeros(7), A_eq=np.vstack([points.T, np.ones(7)]), b_eq=[0, 0, 1])
+    assert found.success
 
 
 def test_notebook_3(generalization_errors, good, bad):
