@@ -28,9 +28,13 @@ def test_what_a_head_finds_without_its_letter():
         | {"W_Q": [[1, 0], [1, 0]], "W_K": [[math.log(9), math.log(3)], [0, 1]], "W_V": [[1, 4], [1, 2]]}
     )
     assert [letter for letter, _ in looks_for(model)] == ["b", "c"]
-    (*numbers, letter), (*other_numbers, other_letter) = (each[1:] + each[:1] for each in false_finds(model))
-    assert (letter, other_letter) == ("b", "c")
-    assert numbers == pytest.approx([1, (1 * 0 + 3 * 4) / 4, 4]) and other_numbers == pytest.approx([2, 0.5, 0])
+    without_b, without_c = (1 * 0 + 3 * 4) / 4, 0.5
+    assert false_finds(model) == pytest.approx([(without_b - 4) / (1 - 4), (without_c - 0) / (2 - 0)])
+
+
+def test_a_head_for_which_all_letters_are_the_same():
+    model = build(EXACT | {"W_V": [[0, 0], [1, 1]]})
+    assert [math.isnan(share) for share in false_finds(model)] == [True, False]
 
 
 @pytest.mark.parametrize("beta1", [0.9, 0.0])

@@ -16,27 +16,19 @@ def looks_for(model: Transformer) -> list[tuple[str, float]]:
     return [(letters[letter], (high - low).item()) for (letter, _), (high, low) in zip(found, best, strict=True)]
 
 
-class Finds(NamedTuple):
-    """What a head says of the letter that it is for, and without it, as `false_finds` explains."""
+def false_finds(model: Transformer) -> list[float]:
+    """Say, for each head, how much of its result for the letter that `looks_for` names is there without that letter.
 
-    head_for: str
-    found: float
-    without: float
-    nothing: float
-
-
-def false_finds(model: Transformer) -> list[Finds]:
-    """Give, for each head, its results with and without the letter that `looks_for` names.
-
-    With it alone (`found`), in the string that has one of each other letter (`without`), and for that other letter
-    alone whose result is farthest from `found` (`nothing`).
+    The string has one of each other letter. 1 is as much as with the letter, and 0 what the other letter says alone
+    whose result is farthest from that; a head for which all letters are the same has nan.
     """
-    letters, finds = model.tokenizer.letters, []
+    letters, shares = model.tokenizer.letters, []
     for head, (letter, _) in enumerate(looks_for(model)):
         others = letters.replace(letter, "")
-        found, without, *alone = model.trace([letter, others, *others]).means[:, head, 0, 0].tolist()
-        finds.append(Finds(letter, found, without, max(alone, key=lambda result: abs(result - found))))
-    return finds
+        found, without, *alone = model.trace([letter, others, *others]).means[:, head, 0, 0]
+        nothing = max(alone, key=lambda result: abs(result - found))
+        shares.append(((without - nothing) / (found - nothing)).item())
+    return shares
 
 
 class CoursePoint(NamedTuple):
