@@ -21,15 +21,18 @@ def test_what_the_heads_of_the_published_model_look_for(walkthrough):
 
 
 def test_what_a_head_finds_without_its_letter():
-    """Head 0 says 0, 1 and 4 for `a`, `b` and `c`, with scores 0, ln 9 and ln 3; head 1 looks for what it has not."""
+    """Head 0 says 1/2, 1 and 4 for `a`, `b` and `c`, and looks at `a` and `c` alike, and at `b`.
+
+    Head 1 says 1/2, 1 and 2, and looks at `a` and `b` alike, and at `c`.
+    """
     model = build(
         EXACT
-        | {"CLS": [1, 0], "a": [0, 0], "b": [1, 0], "c": [0, 1]}
-        | {"W_Q": [[1, 0], [1, 0]], "W_K": [[math.log(9), math.log(3)], [0, 1]], "W_V": [[1, 4], [1, 2]]}
+        | {"CLS": [1, 0], "a": [0.5, 0], "b": [1, 0], "c": [0, 1]}
+        | {"W_Q": [[1, 0], [1, 0]], "W_K": [[2, 1], [0, 1]], "W_V": [[1, 4], [1, 2]]}
     )
     assert [letter for letter, _ in looks_for(model)] == ["b", "c"]
-    without_b, without_c = (1 * 0 + 3 * 4) / 4, 0.5
-    assert false_finds(model) == pytest.approx([(without_b - 4) / (1 - 4), (without_c - 0) / (2 - 0)])
+    without_b, without_c = (0.5 + 4) / 2, (0.5 + 1) / 2
+    assert false_finds(model) == pytest.approx([(without_b - 0.5) / (1 - 0.5), (without_c - 0.5) / (2 - 0.5)])
 
 
 def test_a_head_for_which_all_letters_are_the_same():

@@ -19,14 +19,13 @@ def looks_for(model: Transformer) -> list[tuple[str, float]]:
 def false_finds(model: Transformer) -> list[float]:
     """Say, for each head, how much of its result for the letter that `looks_for` names is there without that letter.
 
-    The string has one of each other letter. 1 is as much as with the letter, and 0 what the other letter says alone
-    whose result is farthest from that; a head for which all letters are the same has nan.
+    The string has one of each other letter. 1 is as much as with the letter, and 0 what the first other letter says
+    alone; a head for which these two are the same has nan, or is infinite.
     """
     letters, shares = model.tokenizer.letters, []
     for head, (letter, _) in enumerate(looks_for(model)):
         others = letters.replace(letter, "")
-        found, without, *alone = model.trace([letter, others, *others]).means[:, head, 0, 0]
-        nothing = max(alone, key=lambda result: abs(result - found))
+        found, without, nothing = model.trace([letter, others, others[0]]).means[:, head, 0, 0]
         shares.append(((without - nothing) / (found - nothing)).item())
     return shares
 
