@@ -110,6 +110,8 @@ def test_no_arrow_is_right_where_attention_leaves_cls_in_notebook_2(good):
     points = signs[:, None] * good.trace(strings).cls_path[:, 1].double().numpy()
     found = linprog(np.zeros(7), A_eq=np.vstack([points.T, np.ones(7)]), b_eq=[0, 0, 1])
     assert found.success
+    *two, baac = good.trace(["aac", "b", "baac"]).cls_path[:, 1].double().numpy()
+    assert np.linalg.solve(np.column_stack(two), baac) == pytest.approx([7.26, 9.21], abs=0.005)
 
 
 def test_notebook_3(generalization_errors, good, bad):
