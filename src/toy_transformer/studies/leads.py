@@ -16,6 +16,11 @@ def looks_for(model: Transformer) -> list[tuple[str, float]]:
     return [(letters[letter], (high - low).item()) for (letter, _), (high, low) in zip(found, best, strict=True)]
 
 
+def least_lead(model: Transformer) -> float:
+    """Give the smallest lead that `looks_for` gives: a model is as good as its weakest head."""
+    return min(lead for _, lead in looks_for(model))
+
+
 def false_finds(model: Transformer) -> list[float]:
     """Say, for each head, how much of its result for the letter that `looks_for` names is there without that letter.
 
@@ -61,6 +66,6 @@ def course(
     for step in range(10, num_steps + 1, 10):
         before, after = run.model_at(step - 1), run.model_at(step)
         move = (after.self_attention_block.W_Q.weight - before.self_attention_block.W_Q.weight).abs().mean().item()
-        lead = min(lead for _, lead in looks_for(after))
-        points.append(CoursePoint(step, run.validation_losses[step - 1] / len(validation.counts), lead, move))
+        loss = run.validation_losses[step - 1] / len(validation.counts)
+        points.append(CoursePoint(step, loss, least_lead(after), move))
     return points

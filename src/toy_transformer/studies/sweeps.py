@@ -14,7 +14,7 @@ from toy_transformer import experiments
 from toy_transformer.experiments import Data, Experiment, Initialization, Run, train_and_test
 from toy_transformer.model import ModelConfig
 from toy_transformer.proofs.horizon import known_horizon
-from toy_transformer.studies.leads import looks_for
+from toy_transformer.studies.leads import least_lead
 from toy_transformer.studies.parallel import completed
 from toy_transformer.training import TrainingConfig
 
@@ -22,7 +22,7 @@ from toy_transformer.training import TrainingConfig
 class SweepRow(NamedTuple):
     """What a sweep tells about one seed.
 
-    `validation_loss` is the sum over the validation strings; `least_lead` is the smallest that `looks_for` gives.
+    `validation_loss` is the sum over the validation strings; `least_lead` is that of `leads`.
     `horizon` is the length, of up to a million letters, up to which the model is right about every string. It
     is None where it was not asked for, for a model with norm, and where a logit is too near 0.
     """
@@ -192,7 +192,6 @@ def _sweep_rows(
     for run in train_and_test(data, initializations, training_config=training_config):
         epochs, least_loss = len(run.validation_losses), min(run.validation_losses)
         errors = run.false_positives, run.false_negatives
-        lead = min(lead for _, lead in looks_for(run.model))
         length = known_horizon(run.model) if horizons else None
-        rows.append(SweepRow(run.seed, *errors, run.best_epoch, epochs, least_loss, lead, length))
+        rows.append(SweepRow(run.seed, *errors, run.best_epoch, epochs, least_loss, least_lead(run.model), length))
     return rows
