@@ -3,6 +3,7 @@
 import copy
 import math
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import nbformat
@@ -14,14 +15,15 @@ from torch.nn.functional import gelu
 
 from toy_transformer.data import concatenate
 from toy_transformer.editing.hand_written import scale_query
-from toy_transformer.editing.heads import horizon_importance, prune
+from toy_transformer.editing.heads import Pruning, horizon_importance, prune
 from toy_transformer.editing.reduction import readings, squeeze, without_heads
-from toy_transformer.experiments import IDEAS, TEST_DATA, TRAINING_DATA, VALIDATION_DATA
+from toy_transformer.experiments import IDEAS, TEST_DATA, TRAINING_DATA, VALIDATION_DATA, retrain
 from toy_transformer.model import Transformer
 from toy_transformer.proofs.all_lengths import NotCertified, certify_all_lengths
 from toy_transformer.proofs.horizon import horizon, shortest_wrong_string
 from toy_transformer.proofs.logit import logit_of
 from toy_transformer.studies.leads import looks_for
+from toy_transformer.training import TrainingConfig
 from toy_transformer.weights import build, numbers_of
 
 NOTEBOOKS = Path(__file__).parent.parent / "notebooks"
@@ -39,6 +41,7 @@ WHOLE = {
     "classifier": [[3, 0]],
 }
 """The model of whole numbers, as notebook 7 prints it."""
+THREE_EPOCHS = TrainingConfig(max_epochs=3, weight_decay=0.0)
 
 
 @pytest.fixture
@@ -225,26 +228,53 @@ def test_pruning_in_notebook_7():
 
 
 @pytest.fixture
-def model_3(runs) -> Transformer:
-    """Of notebook 7, with two heads."""
-    model = runs["increased_num_attention_heads"][3].model
+def pruned_by_horizon(runs) -> Callable[[int], tuple[Transformer, Pruning]]:
+    """Of notebook 7: a model with sixteen heads, and in which order they go."""
     strings, test_strings = (concatenate(next(data.epochs())) for data in (VALIDATION_DATA, TEST_DATA))
-    return without_heads(model, prune(model, strings, horizon_importance, test_strings).down_to(2))
+
+    def pruned(number: int) -> tuple[Transformer, Pruning]:
+        model = runs["increased_num_attention_heads"][number].model
+        return model, prune(model, strings, horizon_importance, test_strings)
+
+    return pruned
 
 
-def test_by_how_much_the_plane_of_notebook_7_misses_the_origin(model_3):
-    points = readings(model_3, ["ab", "a", "b", "c", "ac", "bc", "abc"])
+def test_why_two_heads_for_one_letter_are_left_in_notebook_7(pruned_by_horizon):
+    model, pruning = pruned_by_horizon(2)
+    logits = {n: without_heads(model, pruning.down_to(n)).trace(["bcc"]).output_logits.item() for n in (16, 5, 4)}
+    assert logits == pytest.approx({16: -14.0, 5: -3.1, 4: 0.1}, abs=0.05)
+    assert [point.horizon for point in pruning.points if point.num_heads <= 4] == [2, 1, 0, 0]
+
+
+def test_what_becomes_of_model_3_in_notebook_7(pruned_by_horizon):
+    model, pruning = pruned_by_horizon(3)
+    two_heads = without_heads(model, pruning.down_to(2))
+    points = readings(two_heads, ["ab", "a", "b", "c", "ac", "bc", "abc"])
     normal = np.linalg.svd(points - points.mean(axis=0)).Vh[2]
     assert points @ normal == pytest.approx(points[0] @ normal)
     assert abs(points[0] @ normal) == pytest.approx(0.62, abs=0.005)
+    squeezed = squeeze(two_heads, 2).float()
+    (run,) = retrain([squeezed], THREE_EPOCHS)
+    (b, a, ac), (_, _, ac_after) = (m.trace(["b", "a", "ac"]).means[:, 0, 0, 0] for m in (squeezed, run.model))
+    assert ac / b == pytest.approx(1 / 3, abs=0.02) and abs(a / b) < 0.01 and ac_after < ac / 2
+    noes = [m.trace(["ac"]).output_logits.item() for m in (squeezed, run.model)]
+    assert noes == pytest.approx([-2.67, -11.7], abs=0.05)
+    before, after = (m.trace(["b"]).Q[0, 0, 0, 0] for m in (squeezed, run.model))
+    assert after < 0.6 * before
+    assert [looks_for(m)[0] for m in (squeezed, run.model)] == [
+        ("b", pytest.approx(12, abs=0.5)),
+        ("b", pytest.approx(8.4, abs=0.05)),
+    ]
+    smaller = scale_query(squeezed, 0, 0.8)  # all else the same, a smaller query makes the no clearer
+    assert smaller.trace(["ac"]).output_logits.item() < noes[0] - 0.1
 
 
-def test_a_smaller_query_makes_a_no_clearer_in_notebook_7(model_3):
-    """In model 3 squeezed, of the head for `b`: all else the same, strings of `a` and `c` get the lower logit."""
-    squeezed = squeeze(model_3, 2)
-    assert looks_for(squeezed)[0][0] == "b"
-    before, after = (m.trace(["ac"]).output_logits.item() for m in (squeezed, scale_query(squeezed, 0, 0.8)))
-    assert after < before - 0.1
+def test_rounding_makes_a_query_0_in_three_models_of_notebook_7(pruned_by_horizon):
+    pruned = map(pruned_by_horizon, (0, 3, 4, 6, 7))
+    toys = [squeeze(without_heads(model, pruning.down_to(2)), 2).float() for model, pruning in pruned]
+    trained = [run.model for run in retrain(toys, THREE_EPOCHS)]
+    greatest = [model.self_attention_block.W_Q.weight.abs().amax(dim=1) for model in trained]
+    assert [(row < 0.5).any().item() for row in greatest] == [False, True, True, False, True]
 
 
 def test_gelu_in_notebook_5():

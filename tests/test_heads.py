@@ -14,11 +14,11 @@ from toy_transformer.editing.heads import (
     ablation_importance,
     errors_and_horizon,
     horizon_importance,
+    how_far,
     mean_results,
     prune,
     prune_each,
     random_importance,
-    summary,
 )
 from toy_transformer.editing.reduction import without_heads
 from toy_transformer.model import ModelConfig, Transformer
@@ -122,12 +122,9 @@ def test_where_a_logit_is_nought_nothing_is_proved(test_strings):
     assert length == 0 and errors == len(evaluation.evaluate(model, test_strings).wrong_strings)
 
 
-def test_a_summary_tells_leads_logits_and_horizon_or_that_there_are_errors(
-    walkthrough, generalization_errors, test_strings
-):
-    good, bad = (summary(run.model, test_strings) for run in (walkthrough, generalization_errors))
-    assert [*good.values()] == ["a 7.2, b 7.8", -8.1, -11.4, -8.3, "2,000"]
-    assert bad["horizon"] == "errors"
+def test_how_far_a_model_is_right_to_one_digit_or_that_it_errs(walkthrough, generalization_errors, test_strings):
+    assert horizon(walkthrough.model) == 2166 and how_far(walkthrough.model, test_strings) == "2,000"
+    assert how_far(generalization_errors.model, test_strings) == "errors"
 
 
 @pytest.mark.parametrize("config", [{"norm": "rms"}, {"attention_head_size": 2}, {"dropout": 0.1}])

@@ -20,7 +20,6 @@ from toy_transformer.editing.reduction import reducible_logit, without_heads
 from toy_transformer.evaluation import evaluate
 from toy_transformer.model import Transformer
 from toy_transformer.proofs.horizon import known_horizon
-from toy_transformer.studies.leads import looks_for
 from toy_transformer.studies.parallel import completed
 from toy_transformer.training import one_thread
 
@@ -172,21 +171,10 @@ def errors_and_horizon(model: Transformer, test_strings: Batch) -> tuple[int, in
     return 0 if is_proved else len(evaluate(model, test_strings).wrong_strings), length
 
 
-def one_digit(length: int) -> int:
-    """Round a `length` to the digit in which all machines agree: 5,842 becomes 6,000."""
-    return int(float(f"{length:.1g}"))
+def how_far(model: Transformer, test_strings: Batch) -> str:
+    """Say "errors" for a model that makes some on the test strings, and else its horizon as `errors_and_horizon` does.
 
-
-def summary(model: Transformer, test_strings: Batch) -> dict[str, str | float]:
-    """Say in a row of a table what its heads look for and with which leads, its logits of three noes, and its horizon.
-
-    The horizon, to one digit, is that of `errors_and_horizon`; where there are errors, it says so instead.
+    It is rounded to one digit, in which all machines agree: 5,842 becomes 6,000.
     """
     errors, length = errors_and_horizon(model, test_strings)
-    noes = ["a", "b", "ac"]
-    logits = [round(logit, 1) for logit in model.trace(noes).output_logits.tolist()]
-    return {
-        "heads look for": ", ".join(f"{letter} {lead:.2g}" for letter, lead in looks_for(model)),
-        **dict(zip(noes, logits, strict=True)),
-        "horizon": "errors" if errors else f"{one_digit(length):,}",
-    }
+    return "errors" if errors else f"{float(f'{length:.1g}'):,.0f}"
