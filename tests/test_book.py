@@ -273,6 +273,12 @@ def test_rounding_makes_a_query_0_in_three_models_of_notebook_7(pruned_by_horizo
     pruned = map(pruned_by_horizon, (0, 3, 4, 6, 7))
     toys = [squeeze(without_heads(model, pruning.down_to(2)), 2).float() for model, pruning in pruned]
     trained = [run.model for run in retrain(toys, THREE_EPOCHS)]
+    rescaled = [numbers_of(model) for model in trained]
+    for numbers in rescaled:  # the same model
+        numbers["W_Q"] = [[4 * x for x in row] for row in numbers["W_Q"]]
+        numbers["W_K"] = [[x / 4 for x in row] for row in numbers["W_K"]]
+    rounded = [build({name: torch.tensor(x).round().tolist() for name, x in numbers.items()}) for numbers in rescaled]
+    assert (horizon(rounded[1]), horizon(rounded[0])) == (10**6, 61)
     greatest = [model.self_attention_block.W_Q.weight.abs().amax(dim=1) for model in trained]
     assert [(row < 0.5).any().item() for row in greatest] == [False, True, True, False, True]
 
