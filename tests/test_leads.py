@@ -3,11 +3,12 @@
 from dataclasses import replace
 
 import pytest
+from torch.nn.functional import binary_cross_entropy_with_logits
 
-from toy_transformer.data import concatenate
+from toy_transformer.data import concatenate, from_counts
 from toy_transformer.experiments import TRAINING_DATA, VALIDATION_DATA
 from toy_transformer.model import Transformer
-from toy_transformer.studies.leads import course, describe_heads, looks_for
+from toy_transformer.studies.leads import course, describe_heads, first_step, looks_for
 from toy_transformer.training import TrainingConfig, train
 
 
@@ -32,6 +33,20 @@ def test_the_course_of_a_training(beta1):
         _, second, first = run.model_at(step).trace(["abc"]).attention_scores[0, :, 0, 1:].sort(dim=1).values.T
         assert point.loss == pytest.approx(run.validation_losses[step - 1] / len(validation.counts), rel=1e-3)
         assert point.smaller_lead == pytest.approx((first - second).min().item(), rel=0.01, abs=1e-5)  # the rate falls
+
+
+def test_the_first_step():
+    """AdamW begins with a step of the learning rate against the sign of each gradient, and weight decay."""
+    start, rule = Transformer(seed=5), TrainingConfig()
+    batch = next(TRAINING_DATA.epochs())[0]
+    logits = start(*from_counts(batch.counts)).output_logits
+    binary_cross_entropy_with_logits(logits, batch.labels.float()).backward()
+    cls, w_q = start.embedding.weight, start.self_attention_block.W_Q.weight
+    moved = [x - rule.learning_rate * (x.grad.sign() + rule.weight_decay * x) for x in (cls, w_q)]
+    found = first_step([start])
+    assert found.number_of_W_Q == pytest.approx((moved[1] - w_q).abs().mean().item(), rel=1e-3)
+    queries = [arrows @ vectors[0] for vectors, arrows in ((cls, w_q), moved)]
+    assert found.query == pytest.approx((queries[1] - queries[0]).abs().mean().item(), rel=1e-3)
 
 
 @pytest.mark.parametrize("num_steps", [0, 15, 4700])

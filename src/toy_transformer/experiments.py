@@ -98,10 +98,12 @@ def run(name: str, on_epoch: OnEpoch | None = None, training_config: TrainingCon
     return train_and_test(experiment.data, initializations, on_epoch, training_config)
 
 
-def retrain(models: Sequence[Transformer], training_config: TrainingConfig) -> list[TrainedModel]:
+def retrain(
+    models: Sequence[Transformer], training_config: TrainingConfig, training: VariableLengthStrings = TRAINING_DATA
+) -> list[TrainedModel]:
     """Train models of one architecture on strings of their task, side by side, from where they are; they stay."""
     copies = [copy.deepcopy(model).float().requires_grad_() for model in models]
-    training, validation = (replace(data, task=models[0].config.task) for data in (TRAINING_DATA, VALIDATION_DATA))
+    training, validation = (replace(data, task=models[0].config.task) for data in (training, VALIDATION_DATA))
     return train(copies, training.epochs(), concatenate(next(validation.epochs())), training_config)
 
 

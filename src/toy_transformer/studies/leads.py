@@ -1,12 +1,16 @@
 """Which letter a head looks for, and how clearly, in a trained model and while one trains."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from statistics import fmean
 from typing import NamedTuple
 
-from toy_transformer.data import concatenate
-from toy_transformer.experiments import TRAINING_DATA, VALIDATION_DATA
+from jaxtyping import Float
+from torch import Tensor
+
+from toy_transformer.experiments import TRAINING_DATA, VALIDATION_DATA, retrain
 from toy_transformer.model import Transformer
-from toy_transformer.training import TrainingConfig, train
+from toy_transformer.training import TrainingConfig
 
 
 def looks_for(model: Transformer) -> list[tuple[str, float]]:
@@ -46,9 +50,36 @@ def course(
     if num_steps not in range(10, 10 * max_epochs + 1, 10):
         raise ValueError(f"num_steps={num_steps!r}: expected a multiple of ten, of at most {10 * max_epochs}")
     rule = replace(training_config, max_epochs=max_epochs, first_stop_epoch=num_steps // 10, target_loss=1e9)
-    validation = concatenate(next(VALIDATION_DATA.epochs()))
-    (run,) = train([model], training.epochs(), validation, rule)
+    (run,) = retrain([model], rule, training)
     return [
-        CoursePoint(10 * epoch, loss / len(validation.counts), least_lead(run.model_at(epoch)))
+        CoursePoint(10 * epoch, loss / VALIDATION_DATA.num_strings, least_lead(run.model_at(epoch)))
         for epoch, loss in enumerate(run.validation_losses, start=1)
     ]
+
+
+class StepSize(NamedTuple):
+    """By how much a step of training changes a number of W_Q, and the query of CLS in a head: means, without sign."""
+
+    number_of_W_Q: float
+    query: float
+
+
+def first_step(models: Sequence[Transformer]) -> StepSize:
+    """Train models of one architecture for one step of the usual training, from where they are; they stay."""
+    one_step = replace(TRAINING_DATA, epoch_size=TRAINING_DATA.batch_size)
+    after = [run.model_at(1) for run in retrain(models, TrainingConfig(max_epochs=1), one_step)]
+    return StepSize(*(_mean_change(of, models, after) for of in (_query_arrows, _queries)))
+
+
+def _query_arrows(model: Transformer) -> Float[Tensor, "head hidden_size"]:
+    return model.self_attention_block.W_Q.weight
+
+
+def _queries(model: Transformer) -> Float[Tensor, "head"]:
+    return _query_arrows(model) @ model.embedding.weight[0]
+
+
+def _mean_change(
+    of: Callable[[Transformer], Tensor], before: Sequence[Transformer], after: Sequence[Transformer]
+) -> float:
+    return fmean((of(new) - of(old)).abs().mean().item() for old, new in zip(before, after, strict=True))
