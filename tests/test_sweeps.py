@@ -234,8 +234,8 @@ def test_which_ideas_help():
 def test_momentum_makes_large_leads():
     """What notebook 06 says of training without momentum, and of longer steps and memories, of its 32 seeds."""
     plain, sixteen = pair = ["all_initializations", "increased_dimensionality"]
-    quick = TrainingConfig(learning_rate=0.05, final_learning_rate=0.025)
-    rules = {"quick": quick, "sooner": replace(quick, beta1=0.9**5), "rolling": TrainingConfig(beta1=0.9 ** (1 / 5))}
+    quick = TrainingConfig(learning_rate=0.09, final_learning_rate=0.045)
+    rules = {"quick": quick, "sooner": replace(quick, beta1=0.9**9), "rolling": TrainingConfig(beta1=0.9 ** (1 / 9))}
     tests = {name: experiments.IDEAS[name] for name in pair}
     tests |= {f"no {name}": replace(idea, training=TrainingConfig(beta1=0.0)) for name, idea in tests.items()}
     tests |= {name: replace(tests[plain], training=rule) for name, rule in rules.items()}
@@ -246,7 +246,8 @@ def test_momentum_makes_large_leads():
     leads = {name: sweeps.summarize(each)["smaller lead"] for name, each in rows.items()}
     small = [plain, "sooner", *(f"no {name}" for name in pair)]
     assert max(leads[name] for name in small) < 5.5 < 6 < min(leads[name] for name in leads if name not in small)
-    assert _overlap(clean["quick"], clean[sixteen])
+    assert all(_overlap(clean[name], clean[sixteen]) for name in ("quick", "rolling"))
+    assert _overlap(clean["sooner"], clean[plain]) and min(leads["quick"], leads["rolling"]) > leads[sixteen]
 
 
 @pytest.mark.weekly
