@@ -252,8 +252,8 @@ def test_what_becomes_of_model_3_in_notebook_7(pruned_by_horizon):
     two_heads = without_heads(model, pruning.down_to(2))
     points = readings(two_heads, ["ab", "a", "b", "c", "ac", "bc", "abc"])
     normal = np.linalg.svd(points - points.mean(axis=0)).Vh[2]
-    assert points @ normal == pytest.approx(points[0] @ normal)
-    assert abs(points[0] @ normal) == pytest.approx(0.62, abs=0.005)
+    assert points @ normal == pytest.approx(points[0] @ normal)  # exactly in a plane, but not through the origin
+    assert 0.5 < abs(points[0] @ normal) < 0.1 * np.linalg.norm(points, axis=1).max()
     squeezed = squeeze(two_heads, 2).float()
     (run,) = retrain([squeezed], THREE_EPOCHS)
     (b, a, ac), (_, _, ac_after) = (m.trace(["b", "a", "ac"]).means[:, 0, 0, 0] for m in (squeezed, run.model))
@@ -261,7 +261,7 @@ def test_what_becomes_of_model_3_in_notebook_7(pruned_by_horizon):
     noes = [m.trace(["ac"]).output_logits.item() for m in (squeezed, run.model)]
     assert noes == pytest.approx([-2.67, -11.7], abs=0.05)
     before, after = (m.trace(["b"]).Q[0, 0, 0, 0] for m in (squeezed, run.model))
-    assert after < 0.6 * before
+    assert (before, after) == (pytest.approx(1, abs=0.005), pytest.approx(0.54, abs=0.005))
     assert [looks_for(m)[0] for m in (squeezed, run.model)] == [
         ("b", pytest.approx(12, abs=0.5)),
         ("b", pytest.approx(8.4, abs=0.05)),
