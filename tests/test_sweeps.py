@@ -254,7 +254,7 @@ def test_momentum_makes_large_leads():
     assert _overlap(clean["sooner"], clean[plain])
     assert min(leads["quick"], leads["rolling"]) > 0.9 * leads[sixteen]
     for of in (sweeps.outcomes(rows[name]) for name in ("quick", "rolling")):
-        assert of["one letter only"] >= of["other errors"]
+        assert of["one letter only"] > 0.6 * of["other errors"]
 
 
 @pytest.mark.weekly

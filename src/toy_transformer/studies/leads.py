@@ -10,7 +10,7 @@ from torch import Tensor
 
 from toy_transformer.experiments import TRAINING_DATA, VALIDATION_DATA, retrain
 from toy_transformer.model import Transformer
-from toy_transformer.training import TrainingConfig
+from toy_transformer.training import TrainedModel, TrainingConfig
 
 
 def looks_for(model: Transformer) -> list[tuple[str, float]]:
@@ -45,12 +45,7 @@ def course(
 
     Raises `ValueError` for `num_steps` that are no multiple of ten, or are more than the `training_config` allows.
     """
-    training = replace(TRAINING_DATA, epoch_size=10 * TRAINING_DATA.batch_size)  # an epoch of ten steps
-    max_epochs = training_config.max_epochs * TRAINING_DATA.epoch_size // training.epoch_size
-    if num_steps not in range(10, 10 * max_epochs + 1, 10):
-        raise ValueError(f"num_steps={num_steps!r}: expected a multiple of ten, of at most {10 * max_epochs}")
-    rule = replace(training_config, max_epochs=max_epochs, first_stop_epoch=num_steps // 10, target_loss=1e9)
-    (run,) = retrain([model], rule, training)
+    (run,) = _train_steps([model], training_config, num_steps, every=10)
     return [
         CoursePoint(10 * epoch, loss / VALIDATION_DATA.num_strings, least_lead(run.model_at(epoch)))
         for epoch, loss in enumerate(run.validation_losses, start=1)
@@ -64,11 +59,28 @@ class StepSize(NamedTuple):
     query: float
 
 
-def first_step(models: Sequence[Transformer]) -> StepSize:
-    """Train models of one architecture for one step of the usual training, from where they are; they stay."""
-    one_step = replace(TRAINING_DATA, epoch_size=TRAINING_DATA.batch_size)
-    after = [run.model_at(1) for run in retrain(models, TrainingConfig(max_epochs=1), one_step)]
-    return StepSize(*(_mean_change(of, models, after) for of in (_query_arrows, _queries)))
+def step_size(models: Sequence[Transformer], step: int) -> StepSize:
+    """Say how large this `step`, the first is 1, of the usual training is for models of one architecture, which stay.
+
+    Raises `ValueError` as `course` does.
+    """
+    runs = _train_steps(models, TrainingConfig(), step, every=1)
+    before, after = ([run.model_at(number) for run in runs] for number in (step - 1, step))
+    return StepSize(*(_mean_change(of, before, after) for of in (_query_arrows, _queries)))
+
+
+def _train_steps(
+    models: Sequence[Transformer], training_config: TrainingConfig, num_steps: int, every: int
+) -> list[TrainedModel]:
+    """Train for a number of steps, `every` so many of which are an epoch."""
+    training = replace(TRAINING_DATA, epoch_size=every * TRAINING_DATA.batch_size)
+    max_epochs = training_config.max_epochs * TRAINING_DATA.epoch_size // training.epoch_size
+    if num_steps not in range(every, every * max_epochs + 1, every):
+        raise ValueError(f"{num_steps} steps: expected a multiple of {every}, from {every} to {every * max_epochs}")
+    num_epochs = num_steps // every
+    return retrain(
+        models, replace(training_config, max_epochs=max_epochs, first_stop_epoch=num_epochs, target_loss=1e9), training
+    )
 
 
 def _query_arrows(model: Transformer) -> Float[Tensor, "head hidden_size"]:
