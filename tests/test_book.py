@@ -240,10 +240,15 @@ def pruned_by_horizon(runs) -> Callable[[int], tuple[Transformer, Pruning]]:
     return pruned
 
 
-@pytest.mark.parametrize("number", [1, 2, 5])
-def test_why_two_heads_for_one_letter_are_left_in_notebook_7(pruned_by_horizon, number):
-    _, pruning = pruned_by_horizon(number)
-    assert max(point.horizon for point in pruning.points if point.num_heads <= 4) <= 2
+@pytest.mark.parametrize(
+    ("number", "string", "heads", "logits"),
+    [(1, "bcc", 7, [-13.7, -2.6, 0.1]), (2, "bcc", 5, [-14.0, -3.1, 0.1]), (5, "ac", 7, [-10.9, -0.8, 0.4])],
+)
+def test_why_two_heads_for_one_letter_are_left_in_notebook_7(pruned_by_horizon, number, string, heads, logits):
+    model, pruning = pruned_by_horizon(number)
+    smaller = [without_heads(model, pruning.down_to(n)) for n in (16, heads, heads - 1)]
+    assert [m.trace([string]).output_logits.item() for m in smaller] == pytest.approx(logits, abs=0.05)
+    assert max(point.horizon for point in pruning.points if point.num_heads < heads) <= 3
 
 
 def test_what_becomes_of_model_3_in_notebook_7(pruned_by_horizon):
