@@ -101,7 +101,10 @@ def run(name: str, on_epoch: OnEpoch | None = None, training_config: TrainingCon
 def retrain(
     models: Sequence[Transformer], training_config: TrainingConfig, training: VariableLengthStrings = TRAINING_DATA
 ) -> list[TrainedModel]:
-    """Train models of one architecture on strings of their task, side by side, from where they are; they stay."""
+    """Train models of one architecture, side by side, from where they are; they stay as they are.
+
+    The strings are such as `training`, of the task of the models.
+    """
     copies = [copy.deepcopy(model).float().requires_grad_() for model in models]
     training, validation = (replace(data, task=models[0].config.task) for data in (training, VALIDATION_DATA))
     return train(copies, training.epochs(), concatenate(next(validation.epochs())), training_config)

@@ -72,15 +72,13 @@ def step_size(models: Sequence[Transformer], step: int) -> StepSize:
 def _train_steps(
     models: Sequence[Transformer], training_config: TrainingConfig, num_steps: int, every: int
 ) -> list[TrainedModel]:
-    """Train for a number of steps, `every` so many of which are an epoch."""
+    """Train with the usual strings; `every` so many steps are an epoch, after which the weights are kept."""
     training = replace(TRAINING_DATA, epoch_size=every * TRAINING_DATA.batch_size)
     max_epochs = training_config.max_epochs * TRAINING_DATA.epoch_size // training.epoch_size
     if num_steps not in range(every, every * max_epochs + 1, every):
         raise ValueError(f"{num_steps} steps: expected a multiple of {every}, from {every} to {every * max_epochs}")
-    num_epochs = num_steps // every
-    return retrain(
-        models, replace(training_config, max_epochs=max_epochs, first_stop_epoch=num_epochs, target_loss=1e9), training
-    )
+    rule = replace(training_config, max_epochs=max_epochs, first_stop_epoch=num_steps // every, target_loss=1e9)
+    return retrain(models, rule, training)
 
 
 def _query_arrows(model: Transformer) -> Float[Tensor, "head hidden_size"]:
