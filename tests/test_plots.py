@@ -15,7 +15,7 @@ from matplotlib.text import Text
 import figures
 from toy_transformer.editing.hand_written import EXACT
 from toy_transformer.model import ModelConfig, Transformer
-from toy_transformer.pictures import LivePicture, Picture, plots, views
+from toy_transformer.pictures import LivePicture, Picture, maps, plots, views
 from toy_transformer.pictures.picture import words_of
 from toy_transformer.task import Task
 from toy_transformer.weights import build
@@ -23,6 +23,7 @@ from toy_transformer.weights import build
 HORIZONS = {"hidden_size 2": [0, 66, 66, 2166], "hidden_size 16, 16 heads": [226, 10**6, 392, 19487]}
 POINTS = np.array([[8.3, -0.1, -4.5], [-1.0, 3.0, -2.3], [-4.5, 6.1, -4.2], [-8.2, 7.0, -2.8], [2.2, 2.0, -3.1]])
 AXES = np.array([[0.83, -0.55, 0.13], [0.44, 0.49, -0.75], [0.35, 0.68, 0.64]])
+BOXES = [((1, 1, 1), (9, 2, 3000)), ((10, 1, 1), (2000, 1, 30)), ((10, 2, 1), (2000, 2, 30)), ((1, 0, 1), (9, 0, 30))]
 PERFECT = {"hidden_size 2": [False, False, True, True], "hidden_size 16, 16 heads": [True, True, True, False]}
 
 VIEWS = {
@@ -47,6 +48,7 @@ VIEWS = {
     "horizon by epoch": lambda run: views.draw_horizon_by_epoch({"one": run, "again": run}),
     "plane in space": lambda run: _plane_in_space()[0],
     "horizons": lambda run: plots.plot_horizons(HORIZONS, PERFECT),
+    "boxes": lambda run: maps.plot_boxes(BOXES),
 }
 
 
@@ -326,3 +328,13 @@ def test_pruning_has_a_column_for_each_order_and_a_line_for_each_model():
         for line, model in zip(models, points, strict=True):
             np.testing.assert_array_equal(line.get_ydata(), np.maximum(model[:, what], 0.3))
     assert axes[2].words == "by loss, heads left and median horizon: 3, 40; 2, 50; 1, 1."
+
+
+@pytest.mark.parametrize(
+    ("num_b", "num_boxes", "words"),
+    [(1, 2, "1 to 9 a, 1 to 3,000 c; 10 to 2,000 a, 1 to 30 c"), (3, 0, ""), (0, 1, "1 to 9 a, 1 to 30 c")],
+)
+def test_a_slice_has_the_boxes_that_hold_so_many_b(num_b, num_boxes, words):
+    ax = maps.plot_boxes(BOXES, num_b)
+    assert words_of(ax.figure) == f"{num_boxes} of 4 boxes hold strings with {num_b} b: {words}."
+    assert len(ax.patches) == num_boxes

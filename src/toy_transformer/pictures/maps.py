@@ -5,7 +5,7 @@ words. Orange is the answer yes and purple the answer no; a black curve lies bet
 matter, each string of each length has its place in a triangle (a simplex; Aitchison 1982).
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -13,6 +13,7 @@ from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.colors import LinearSegmentedColormap, Normalize
+from matplotlib.patches import Rectangle
 from matplotlib.transforms import Transform
 from numpy.typing import ArrayLike
 
@@ -137,6 +138,24 @@ def plot_log_ratios(
         _mark(axes, points, wrong)
     words = f"Logits of strings with a, b and c, for each a up to {ratios[-1]:,.0f} b or c, and the other way round"
     return describe(ax, f"{words}: {_share_of_yes(logits)}. {_tell(drawn, wrong)}")
+
+
+def plot_boxes(boxes: Iterable[tuple[Sequence[int], Sequence[int]]], num_b: int = 1, ax: Axes | None = None) -> Axes:
+    """Draw, of boxes of letter counts, those that hold strings with a, c, and so many b: a slice through them all."""
+    ax = ax or plt.subplots(figsize=(5, 4.4))[1]
+    boxes = list(boxes)
+    sliced = [(low, high) for low, high in boxes if low[0] and low[2] and low[1] <= num_b <= high[1]]
+    for low, high in sliced:
+        (left, _, lower), (right, _, upper) = np.array(low) - 0.5, np.array(high) + 0.5
+        place = dict(facecolor=YES_AND_NO(0.7), edgecolor=INK, linewidth=0.8)
+        ax.add_patch(Rectangle((left, lower), right - left, upper - lower, **place))
+    longest = max(max(high) for _, high in boxes)
+    ax.set(xscale="log", yscale="log", xlim=(0.5, 1.2 * longest), ylim=(0.5, 1.2 * longest))
+    ax.set(xlabel="number of a", ylabel="number of c", aspect="equal", title=f"boxes with {num_b} b")
+    for axis in (ax.xaxis, ax.yaxis):
+        axis.set_major_formatter("{x:,.0f}")
+    listed = "; ".join(f"{low[0]:,} to {high[0]:,} a, {low[2]:,} to {high[2]:,} c" for low, high in sliced)
+    return describe(ax, f"{len(sliced)} of {len(boxes)} boxes hold strings with {num_b} b: {listed}.")
 
 
 def add_length(ax: Axes, length: int, decades: int) -> None:
