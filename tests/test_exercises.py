@@ -14,7 +14,10 @@ from toy_transformer.weights import build, numbers_of
 
 OTHER_LENGTH = "abcc"
 SCORES = [0.0, math.log(3)]
-ROWS = [SweepRow(2, 6, 691, 2, 20, 1.8, 4.4, 66), SweepRow(3, 1443, 0, 30, 30, 337.8, 6.1, 0)]
+ROWS = [
+    SweepRow(2, 6, 691, 2, 20, 1.8, [("a", 4.4), ("b", 5.0)], 66),
+    SweepRow(3, 1443, 0, 30, 30, 337.8, [("b", 6.1), ("b", 7.0)], 0),
+]
 BY_HAND = EXACT | {
     "CLS": [-0.75, -0.75],
     "W_Q": [[-100, 0], [0, -100]],

@@ -16,6 +16,7 @@ from toy_transformer.experiments import Data, Experiment
 from toy_transformer.model import ModelConfig, Transformer
 from toy_transformer.proofs.horizon import horizon
 from toy_transformer.studies import sweeps
+from toy_transformer.studies.leads import overshoot
 from toy_transformer.studies.parallel import process_pool
 from toy_transformer.studies.sweeps import sweep
 from toy_transformer.task import Task
@@ -153,15 +154,23 @@ def test_failing_work_names_its_seeds(request, with_pool):
         sweep(ModelConfig(), seeds, executor, **FEW)
 
 
+HEADS = [("b", 5.0), ("b", 6.0)]
+
+
 def test_outcomes_are_those_of_the_rows():
     wrong = [(0, 0, 300), (0, 0, 9000), (0, 1, 190), (6, 0, 66), (999, 5, 20), (1443, 0, 0), (1443, 3, 0)]
-    rows = [sweeps.SweepRow(seed, *errors, 1, 5, 0.1, 5.0, length) for seed, (*errors, length) in enumerate(wrong)]
+    rows = [sweeps.SweepRow(seed, *errors, 1, 5, 0.1, HEADS, length) for seed, (*errors, length) in enumerate(wrong)]
     assert sweeps.outcomes(rows) == {"clean": 2, "one letter only": 2, "other errors": 3}
+    assert rows[0].letters == "b" and rows[0]._replace(heads=[("b", 5.0), ("a", 6.0)]).letters == "ab"
 
 
 def test_a_summary_has_the_median_of_all_leads():
     ends = [(900, 12.0), (900, 13.0), (66, 4.26), (0, 4.0), (0, 5.04)]
-    rows = [sweeps.SweepRow(i, n, 0, 1, 5, 0.1, lead, 0 if n == 900 else 60) for i, (n, lead) in enumerate(ends)]
+    rows = [
+        sweeps.SweepRow(i, n, 0, 1, 5, 0.1, [("b", 20.0), ("a", lead)], 0 if n == 900 else 60)
+        for i, (n, lead) in enumerate(ends)
+    ]
+    assert [row.least_lead for row in rows] == [lead for _, lead in ends]
     assert sweeps.summarize(rows) == {
         "clean": "2 of 5 (12% to 77%)",
         "one letter only": 2,
@@ -205,6 +214,7 @@ def test_which_ideas_help():
     table = {name: _summary(each) for name, each in rows.items()}
     for row in (row for each in rows.values() for row in each):
         assert (row.horizon == 0) == (row.false_positives >= 1000)  # yes to nearly all that have one certain letter
+        assert row.horizon or row.letters in ("a", "b")
     others = [row for each in rows.values() for row in each if row.errors > 0 and row.horizon > 0]
     assert sum(row.false_negatives > row.false_positives for row in others) > 0.9 * len(others)
     clean = {name: row["clean"].count for name, row in table.items()}
@@ -236,26 +246,28 @@ def test_which_ideas_help():
 
 @pytest.mark.weekly
 def test_momentum_makes_large_leads():
-    """What notebook 06 says of training without momentum, and of larger steps and a longer memory, of its 32 seeds."""
-    plain, sixteen = pair = ["all_initializations", "increased_dimensionality"]
-    quick = TrainingConfig(learning_rate=0.05, final_learning_rate=0.025)
-    rules = {"quick": quick, "no quick": replace(quick, beta1=0.0), "rolling": TrainingConfig(beta1=0.98)}
-    rules["quicker"] = TrainingConfig(learning_rate=0.09, final_learning_rate=0.045)
-    tests = {name: experiments.IDEAS[name] for name in pair}
-    tests |= {f"no {name}": replace(idea, training=TrainingConfig(beta1=0.0)) for name, idea in tests.items()}
-    tests |= {name: replace(tests[plain], training=rule) for name, rule in rules.items()}
-    rows = sweeps.sweep_each(tests, range(32))
+    """What notebook 06 says of larger steps, with momentum and without it, and of long embeddings, of its seeds."""
+    usual, sixteen = experiments.IDEAS["all_initializations"], experiments.IDEAS["increased_dimensionality"]
+    large = TrainingConfig(learning_rate=0.05, final_learning_rate=0.025)
+    trainings = {"usual": usual, "sixteen": sixteen, "large": replace(usual, training=large)}
+    trainings["large, no momentum"] = replace(usual, training=replace(large, beta1=0.0))
+    rows = sweeps.sweep_each(trainings, range(32))
     clean = {name: sweeps.share(sweeps.outcomes(each)["clean"], 32) for name, each in rows.items()}
-    for less, more in [(f"no {sixteen}", sixteen), ("no quick", "quick"), (plain, "rolling")]:
-        assert clean[less].high < clean[more].low
     leads = {name: sweeps.summarize(each)["smaller lead"] for name, each in rows.items()}
-    small = [plain, "no quick", *(f"no {name}" for name in pair)]
-    assert max(leads[name] for name in small) < 5.5 < 6 < min(leads[name] for name in leads if name not in small)
-    assert all(_overlap(clean[name], clean[sixteen]) for name in ("quick", "quicker", "rolling"))
-    assert clean["quicker"].count == pytest.approx(clean["quick"].count, abs=4)
-    assert min(leads["quick"], leads["rolling"]) > 0.9 * leads[sixteen]
-    one_letter = [sweeps.share(sweeps.outcomes(rows[name])["one letter only"], 32) for name in (plain, "rolling")]
-    assert _overlap(*one_letter)
+    assert max(clean["usual"].high, clean["large, no momentum"].high) < clean["large"].low
+    assert _overlap(clean["large"], clean["sixteen"]) and _overlap(clean["usual"], clean["large, no momentum"])
+    assert max(leads["usual"], leads["large, no momentum"]) < 5 < 8 < min(leads["large"], leads["sixteen"])
+    trainings["sixteen, no momentum"] = replace(sixteen, training=TrainingConfig(beta1=0.0))
+    models = {name: [Transformer(each.model, seed) for seed in range(16)] for name, each in trainings.items()}
+    found = {name: overshoot(models[name], each.training) for name, each in trainings.items()}
+    grown = {name: each.later - each.at_small_loss for name, each in found.items()}
+    assert grown["sixteen"] > 3 and grown["large"] > 4.5
+    assert max(grown.pop(name) for name in list(grown) if name not in ("sixteen", "large")) < 1
+    small = [Transformer(experiments.IDEAS["lower_magnitude_initializations"].model, seed) for seed in range(16)]
+    for model in models["usual"]:
+        model.embedding.weight.data *= 3
+    long = overshoot(models["usual"], TrainingConfig()).later
+    assert found["usual"].later + 0.5 < long < overshoot(small, TrainingConfig()).later - 0.5
 
 
 @pytest.mark.weekly

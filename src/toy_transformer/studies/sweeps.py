@@ -14,7 +14,7 @@ from toy_transformer import experiments
 from toy_transformer.experiments import Data, Experiment, Initialization, Run, train_and_test
 from toy_transformer.model import ModelConfig
 from toy_transformer.proofs.horizon import known_horizon
-from toy_transformer.studies.leads import least_lead
+from toy_transformer.studies.leads import looks_for
 from toy_transformer.studies.parallel import completed
 from toy_transformer.training import TrainingConfig
 
@@ -22,7 +22,7 @@ from toy_transformer.training import TrainingConfig
 class SweepRow(NamedTuple):
     """What a sweep tells about one seed.
 
-    `validation_loss` is the sum over the validation strings; `least_lead` is that of `leads`.
+    `validation_loss` is the sum over the validation strings; `heads` is what `leads.looks_for` gives.
     `horizon` is the length, of up to a million letters, up to which the model is right about every string. It
     is None where it was not asked for, for a model with norm, and where a logit is too near 0.
     """
@@ -33,12 +33,21 @@ class SweepRow(NamedTuple):
     best_epoch: int
     epochs: int
     validation_loss: float
-    least_lead: float
+    heads: Sequence[tuple[str, float]]
     horizon: int | None
 
     @property
     def errors(self) -> int:
         return self.false_positives + self.false_negatives
+
+    @property
+    def letters(self) -> str:
+        """Those that the heads look for, each once."""
+        return "".join(sorted({letter for letter, _ in self.heads}))
+
+    @property
+    def least_lead(self) -> float:
+        return min(lead for _, lead in self.heads)
 
 
 @dataclass(frozen=True)
@@ -190,5 +199,5 @@ def _sweep_rows(
         epochs, least_loss = len(run.validation_losses), min(run.validation_losses)
         errors = run.false_positives, run.false_negatives
         length = known_horizon(run.model) if horizons else None
-        rows.append(SweepRow(run.seed, *errors, run.best_epoch, epochs, least_loss, least_lead(run.model), length))
+        rows.append(SweepRow(run.seed, *errors, run.best_epoch, epochs, least_loss, looks_for(run.model), length))
     return rows
