@@ -28,19 +28,20 @@ from toy_transformer.weights import build, numbers_of
 
 NOTEBOOKS = Path(__file__).parent.parent / "notebooks"
 WHOLE = {
-    "CLS": [-1, -2],
+    "CLS": [-3, 3],
     "a": [0, 0],
     "b": [-4, 2],
     "c": [-3, -2],
-    "W_Q": [[-1, -1], [-1, -1]],
-    "W_K": [[-1, 1], [2, 1]],
+    "W_Q": [[-1, 1], [-1, 1]],
+    "W_K": [[-1, 1], [1, 0]],
     "W_V": [[-1, 1], [2, 0]],
-    "W_O": [[1, 1], [0, 0]],
-    "W_in": [[-1, -1], [0, 1]],
-    "W_out": [[-1, 0], [1, 0]],
-    "classifier": [[2, -1]],
+    "W_O": [[1, 2], [1, 0]],
+    "W_in": [[-1, 0], [0, -1]],
+    "W_out": [[-2, -1], [-1, 0]],
+    "classifier": [[1, 0]],
 }
 """The model of whole numbers, as notebook 7 prints it."""
+SETS = ["ab", "a", "b", "c", "ac", "bc", "abc"]
 
 
 @pytest.fixture
@@ -258,14 +259,14 @@ def test_why_two_heads_for_one_letter_are_left_in_notebook_7(pruned_by_horizon, 
 def test_what_becomes_of_model_3_in_notebook_7(pruned_by_horizon):
     model, pruning = pruned_by_horizon(3)
     two_heads = without_heads(model, pruning.down_to(2))
-    points = readings(two_heads, ["ab", "a", "b", "c", "ac", "bc", "abc"])
+    points = readings(two_heads, SETS)
     normal = np.linalg.svd(points - points.mean(axis=0)).Vh[2]
     assert points @ normal == pytest.approx(points[0] @ normal)  # exactly in a plane, but not through the origin
     assert 0.5 < abs(points[0] @ normal) < 0.1 * np.linalg.norm(points, axis=1).max()
     squeezed = squeeze(two_heads, 2)
-    assert numbers_of(squeezed)["W_Q"] == pytest.approx(np.array([[-0.32, -0.41]] * 2), abs=0.005)
+    assert numbers_of(squeezed)["W_Q"] == pytest.approx(np.array([[-0.18, 0.18]] * 2), abs=0.005)
     assert squeezed.trace(["b"]).Q[0, :, 0, 0].tolist() == pytest.approx([1, 1])
-    assert numbers_of(squeezed)["W_out"][1][0] == pytest.approx(0.502, abs=0.0005)
+    assert numbers_of(squeezed)["W_out"][0][0] == pytest.approx(-2.497, abs=0.0005)
 
 
 def test_which_models_can_be_rounded_in_notebook_7(pruned_by_horizon):
@@ -280,8 +281,8 @@ def test_which_models_can_be_rounded_in_notebook_7(pruned_by_horizon):
         squeezed = squeeze(without_heads(model, pruning.down_to(2)), 2)
         pairs = itertools.product((1, 2, 4), repeat=2)
         reached[number] = {pair: known_horizon(rounded(squeezed, *pair)) or 0 for pair in pairs}
-    assert reached[3][1, 1] == 1 and reached[3][2, 2] == 10**6  # "ab" is wrong without factors
-    assert [number for number, lengths in reached.items() if max(lengths.values()) > 10_000] == [3, 4, 7]
+    assert reached[3][1, 1] <= 2 and reached[3][4, 2] == 10**6
+    assert [number for number, lengths in reached.items() if max(lengths.values()) > 1000] == [0, 3, 6, 7]
 
 
 def test_gelu_in_notebook_5():
@@ -290,7 +291,11 @@ def test_gelu_in_notebook_5():
 
 
 def test_notebook_7():
-    weaker = WHOLE | {"W_Q": [[0, -1], [-1, -1]]}
-    assert describe_heads(build(weaker)) == "b 10, a 18"
-    assert horizon(build(weaker)) == pytest.approx(6 * math.exp(10), rel=0.05)
-    assert shortest_wrong_string(build(WHOLE), MAX_LENGTH).length == pytest.approx(6 * math.exp(15), rel=0.05)
+    weaker = WHOLE | {"W_Q": [[-1, 1], [-1, 0]]}
+    assert describe_heads(build(weaker)) == "b 30, a 9"
+    assert horizon(build(weaker)) == pytest.approx(math.exp(9) / 3, rel=0.02) and horizon(build(weaker)) < 3000
+    assert shortest_wrong_string(build(WHOLE), MAX_LENGTH).length == pytest.approx(math.exp(18) / 3, rel=0.01)
+    short = build(WHOLE | {"W_out": [[0, 0], [0, 0]]})
+    assert all(
+        answer == ("a" in string and "b" in string) for string, answer in zip(SETS, answers(short, *SETS), strict=True)
+    )

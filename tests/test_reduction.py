@@ -175,6 +175,8 @@ def test_squeezing_keeps_the_most_of_what_is_read(runs):
     assert squeezed.config.architecture == ModelConfig()
     read = readings(two_heads, SETS)
     assert np.linalg.norm(read - readings(squeezed, SETS)) == pytest.approx(np.linalg.svd(read).S[2])
+    axes = readers_of(squeezed).T.numpy()
+    assert abs(axes) == pytest.approx(abs(np.linalg.svd(read).Vh[:2])) and (axes[:, 0] > 0).all()
     rescaled = numbers_of(two_heads)
     rescaled["W_V"][0] = [10 * x for x in rescaled["W_V"][0]]
     rescaled["W_O"] = [[row[0] / 10, row[1]] for row in rescaled["W_O"]]

@@ -248,20 +248,26 @@ def test_which_ideas_help():
 def test_momentum_makes_large_leads():
     """What notebook 06 says of larger steps, with momentum and without it, and of long embeddings, of its seeds."""
     usual, sixteen = experiments.IDEAS["all_initializations"], experiments.IDEAS["increased_dimensionality"]
-    large = TrainingConfig(learning_rate=0.05, final_learning_rate=0.025)
+    large = TrainingConfig(learning_rate=0.08, final_learning_rate=0.04)
     trainings = {"usual": usual, "sixteen": sixteen, "large": replace(usual, training=large)}
     trainings["large, no momentum"] = replace(usual, training=replace(large, beta1=0.0))
+    trainings["sixteen, no momentum"] = replace(sixteen, training=TrainingConfig(beta1=0.0))
     rows = sweeps.sweep_each(trainings, range(32))
     clean = {name: sweeps.share(sweeps.outcomes(each)["clean"], 32) for name, each in rows.items()}
+    assert clean["sixteen, no momentum"].high < clean["sixteen"].low
     leads = {name: sweeps.summarize(each)["smaller lead"] for name, each in rows.items()}
     assert max(clean["usual"].high, clean["large, no momentum"].high) < clean["large"].low
     assert _overlap(clean["large"], clean["sixteen"]) and _overlap(clean["usual"], clean["large, no momentum"])
-    assert max(leads["usual"], leads["large, no momentum"]) < 5 < 8 < min(leads["large"], leads["sixteen"])
-    trainings["sixteen, no momentum"] = replace(sixteen, training=TrainingConfig(beta1=0.0))
+    assert (
+        max(lead for name, lead in leads.items() if name not in ("large", "sixteen"))
+        < 5.5
+        < 8
+        < min(leads["large"], leads["sixteen"])
+    )
     models = {name: [Transformer(each.model, seed) for seed in range(16)] for name, each in trainings.items()}
     found = {name: overshoot(models[name], each.training) for name, each in trainings.items()}
     grown = {name: each.later - each.at_small_loss for name, each in found.items()}
-    assert grown["sixteen"] > 3 and grown["large"] > 4.5
+    assert grown["sixteen"] > 3 and grown["large"] > 2
     assert max(grown.pop(name) for name in list(grown) if name not in ("sixteen", "large")) < 1
     small = [Transformer(experiments.IDEAS["lower_magnitude_initializations"].model, seed) for seed in range(16)]
     for model in models["usual"]:

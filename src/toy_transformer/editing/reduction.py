@@ -45,14 +45,15 @@ def reduce_exactly(model: Transformer) -> Transformer:
 def squeeze(model: Transformer, hidden_size: int) -> Transformer:
     """Give the nearest model of a hidden size: of the `readings` of one of each letter of a set, the least is left out.
 
-    Their truncated singular value decomposition, over all sets, is the best approximation (Eckart and Young 1936). In
-    float64. Raises `ValueError` as `reduce_exactly` does, and where the tokens need more dimensions to have their
-    scores and values.
+    Their truncated singular value decomposition, over all sets, is the best approximation (Eckart and Young 1936). Its
+    axes, turned towards larger logits, are those of the new CLS. In float64. Raises `ValueError` as `reduce_exactly`
+    does, and where the tokens need more dimensions to have their scores and values.
     """
     logit, letters = reducible_logit(model), model.tokenizer.letters
     sets = ["".join(chosen) for size in range(len(letters)) for chosen in combinations(letters, size + 1)]
-    directions = np.linalg.svd(readings(model, sets), full_matrices=False).Vh[:hidden_size]
-    return _build(_with_matrix(logit, directions.T @ directions @ _matrix(logit)), model, hidden_size)
+    axes = np.linalg.svd(readings(model, sets), full_matrices=False).Vh[:hidden_size]
+    axes = np.where(axes[:, :1] < 0, -axes, axes)
+    return _build(_with_matrix(logit, axes.T @ axes @ _matrix(logit)), model, hidden_size, axes)
 
 
 def readers_of(model: Transformer) -> Float[Tensor, "reader hidden_size"]:
@@ -198,10 +199,12 @@ def _factor(matrix: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
     return factors
 
 
-def _build(logit: Logit, model: Transformer, size: int | None = None) -> Transformer:
+def _build(
+    logit: Logit, model: Transformer, size: int | None = None, axes: Float[np.ndarray, "axis reader"] | None = None
+) -> Transformer:
     """Make a model with a logit, the smallest if no size is given: tokens and residual stream share the dimensions.
 
-    Raises `ValueError` for a size that is too small.
+    `axes` are those of the residual stream, if it matters which. Raises `ValueError` for a size that is too small.
     """
     logit = _balanced(_relative(logit))
     matrix, scores, values = _matrix(logit), logit.scores[:, 1:], logit.values[:, 1:, 0]
@@ -215,6 +218,9 @@ def _build(logit: Logit, model: Transformer, size: int | None = None) -> Transfo
         raise ValueError(f"hidden_size={size}: this model needs {least}")
     maps, differences = _factor(patterns, size)
     readers, stream = _factor(matrix, size)
+    if axes is not None:
+        readers = np.pad(axes.T, [(0, 0), (0, size - len(axes))])
+        stream = readers.T @ matrix
     if extra:
         stream[-1, 0] = 1.0  # no reader looks at this dimension
     start, classifier = stream[:, 0], readers[0]
