@@ -1,15 +1,14 @@
 """Which letter heads look for, and how clearly."""
 
 from dataclasses import replace
-from statistics import median
 
 import pytest
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 from toy_transformer.data import concatenate, from_counts
 from toy_transformer.experiments import TRAINING_DATA, VALIDATION_DATA
-from toy_transformer.model import ModelConfig, Transformer
-from toy_transformer.studies.leads import course, describe_heads, looks_for, overshoot, step_size
+from toy_transformer.model import Transformer
+from toy_transformer.studies.leads import course, describe_heads, looks_for, step_size
 from toy_transformer.training import TrainingConfig, train
 
 
@@ -34,24 +33,6 @@ def test_the_course_of_a_training(beta1):
         _, second, first = run.model_at(step).trace(["abc"]).attention_scores[0, :, 0, 1:].sort(dim=1).values.T
         assert point.loss == pytest.approx(run.validation_losses[step - 1] / len(validation.counts), rel=1e-3)
         assert point.smaller_lead == pytest.approx((first - second).min().item(), rel=0.01, abs=1e-5)  # the rate falls
-
-
-def test_an_overshoot_is_the_median_of_courses():
-    models, rule = [Transformer(ModelConfig(hidden_size=16), seed) for seed in (3, 4, 5)], TrainingConfig()
-    leads = []
-    for points in (course(model, rule, num_steps=110) for model in models):
-        first = next(i for i, point in enumerate(points) if point.loss < 0.03)
-        leads.append([points[i].smaller_lead for i in (first, first + 5)])
-    found = overshoot(models, rule, num_steps=110)
-    assert found == (3, *(pytest.approx(median(each), rel=1e-3) for each in zip(*leads, strict=True)))
-    assert overshoot([*models, Transformer(ModelConfig(hidden_size=16), 6)], rule, num_steps=80).models < 4
-
-
-def test_an_overshoot_needs_a_small_loss():
-    with pytest.raises(ValueError, match="no model comes below a loss of 0.03 in 10 steps"):
-        overshoot([Transformer(seed=5)], TrainingConfig(), num_steps=60)
-    with pytest.raises(ValueError, match="65 steps: expected a multiple of 10"):
-        overshoot([Transformer(seed=5)], TrainingConfig(), num_steps=65)
 
 
 def test_the_first_step():

@@ -9,7 +9,7 @@ import torch
 from toy_transformer import experiments
 from toy_transformer.data import concatenate, from_counts
 from toy_transformer.editing.heads import ablation_importance, errors_and_horizon, prune
-from toy_transformer.editing.reduction import readings, reduce_exactly, squeeze, without_heads
+from toy_transformer.editing.reduction import readers_of, readings, reduce_exactly, squeeze, without_heads
 from toy_transformer.model import ModelConfig, Transformer
 from toy_transformer.proofs.certificate import check_certificate
 from toy_transformer.proofs.horizon import certify, shortest_wrong_string

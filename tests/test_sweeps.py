@@ -16,7 +16,6 @@ from toy_transformer.experiments import Data, Experiment
 from toy_transformer.model import ModelConfig, Transformer
 from toy_transformer.proofs.horizon import horizon
 from toy_transformer.studies import sweeps
-from toy_transformer.studies.leads import overshoot
 from toy_transformer.studies.parallel import process_pool
 from toy_transformer.studies.sweeps import sweep
 from toy_transformer.task import Task
@@ -246,9 +245,9 @@ def test_which_ideas_help():
 
 @pytest.mark.weekly
 def test_momentum_makes_large_leads():
-    """What notebook 06 says of larger steps, with momentum and without it, and of long embeddings, of its seeds."""
+    """What notebook 06 says of larger steps, with momentum and without it."""
     usual, sixteen = experiments.IDEAS["all_initializations"], experiments.IDEAS["increased_dimensionality"]
-    large = TrainingConfig(learning_rate=0.08, final_learning_rate=0.04)
+    large = TrainingConfig(learning_rate=0.05, final_learning_rate=0.025)
     trainings = {"usual": usual, "sixteen": sixteen, "large": replace(usual, training=large)}
     trainings["large, no momentum"] = replace(usual, training=replace(large, beta1=0.0))
     trainings["sixteen, no momentum"] = replace(sixteen, training=TrainingConfig(beta1=0.0))
@@ -264,16 +263,6 @@ def test_momentum_makes_large_leads():
         < 8
         < min(leads["large"], leads["sixteen"])
     )
-    models = {name: [Transformer(each.model, seed) for seed in range(16)] for name, each in trainings.items()}
-    found = {name: overshoot(models[name], each.training) for name, each in trainings.items()}
-    grown = {name: each.later - each.at_small_loss for name, each in found.items()}
-    assert grown["sixteen"] > 3 and grown["large"] > 2
-    assert max(grown.pop(name) for name in list(grown) if name not in ("sixteen", "large")) < 1
-    small = [Transformer(experiments.IDEAS["lower_magnitude_initializations"].model, seed) for seed in range(16)]
-    for model in models["usual"]:
-        model.embedding.weight.data *= 3
-    long = overshoot(models["usual"], TrainingConfig()).later
-    assert found["usual"].later + 0.5 < long < overshoot(small, TrainingConfig()).later - 0.5
 
 
 @pytest.mark.weekly

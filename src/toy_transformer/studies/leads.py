@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from statistics import fmean, median
+from statistics import fmean
 from typing import NamedTuple
 
 from jaxtyping import Float
@@ -50,33 +50,6 @@ def course(
         CoursePoint(10 * epoch, loss / VALIDATION_DATA.num_strings, least_lead(run.model_at(epoch)))
         for epoch, loss in enumerate(run.validation_losses, start=1)
     ]
-
-
-class Overshoot(NamedTuple):
-    """Of the `models` that come to a small loss: the median of `least_lead` then, and fifty steps later."""
-
-    models: int
-    at_small_loss: float
-    later: float
-
-
-def overshoot(
-    models: Sequence[Transformer], training_config: TrainingConfig, num_steps: int = 400, small_loss: float = 0.03
-) -> Overshoot:
-    """Train models of one architecture, which stay, and say how much leads grow when the loss is small already.
-
-    It is small when a validation string's, the mean, is below `small_loss`; every tenth step is looked at. Raises
-    `ValueError` as `course` does, and where no model comes to it, fifty steps before the end.
-    """
-    found = []
-    for run in _train_steps(models, training_config, num_steps, every=10):
-        losses = [loss / VALIDATION_DATA.num_strings for loss in run.validation_losses[:-5]]
-        epoch = next((epoch for epoch, loss in enumerate(losses, start=1) if loss < small_loss), None)
-        if epoch is not None:
-            found.append([least_lead(run.model_at(number)) for number in (epoch, epoch + 5)])
-    if not found:
-        raise ValueError(f"no model comes below a loss of {small_loss} in {num_steps - 50} steps")
-    return Overshoot(len(found), *map(median, zip(*found, strict=True)))
 
 
 class StepSize(NamedTuple):
