@@ -141,7 +141,7 @@ def plot_log_ratios(
 
 
 def plot_boxes(boxes: Iterable[tuple[Sequence[int], Sequence[int]]], num_b: int = 1, ax: Axes | None = None) -> Axes:
-    """Draw, of boxes of letter counts, those that hold strings with a, c, and so many b: a slice through them all."""
+    """Draw, of `boxes` of letter counts, those that hold strings with a, c and `num_b` b: a slice through them all."""
     ax = ax or plt.subplots(figsize=(5, 4.4))[1]
     boxes = list(boxes)
     sliced = [(low, high) for low, high in boxes if low[0] and low[2] and low[1] <= num_b <= high[1]]
