@@ -25,17 +25,17 @@ def describe_heads(model: Transformer) -> str:
     return ", ".join(f"{letter} {lead:.2g}" for letter, lead in looks_for(model))
 
 
-def least_lead(model: Transformer) -> float:
-    """Give the smallest lead that `looks_for` gives: a model is as good as its weakest head."""
-    return min(lead for _, lead in looks_for(model))
-
-
 class CoursePoint(NamedTuple):
-    """A training after a `step`: the mean loss of a validation string, and what `least_lead` gives."""
+    """A training after a `step`: the mean loss of a validation string, and of the head with the smaller lead this lead.
+
+    It is the query of CLS, here without its sign, times by how much the keys of the two best letters `differ`.
+    """
 
     step: int
     loss: float
-    smaller_lead: float
+    query: float
+    differ: float
+    lead: float
 
 
 def course(
@@ -46,10 +46,13 @@ def course(
     Raises `ValueError` for `num_steps` that are no multiple of ten, or are more than the `training_config` allows.
     """
     (run,) = _train_steps([model], training_config, num_steps, every=10)
-    return [
-        CoursePoint(10 * epoch, loss / VALIDATION_DATA.num_strings, least_lead(run.model_at(epoch)))
-        for epoch, loss in enumerate(run.validation_losses, start=1)
-    ]
+    points = []
+    for epoch, loss in enumerate(run.validation_losses, start=1):
+        after = run.model_at(epoch)
+        queries, leads = _queries(after).abs().tolist(), [lead for _, lead in looks_for(after)]
+        lead, query = min(zip(leads, queries, strict=True))
+        points.append(CoursePoint(10 * epoch, loss / VALIDATION_DATA.num_strings, query, lead / query, lead))
+    return points
 
 
 class StepSize(NamedTuple):
