@@ -23,7 +23,7 @@ from toy_transformer.model import Transformer
 from toy_transformer.proofs.all_lengths import NotCertified, certify_all_lengths
 from toy_transformer.proofs.horizon import MAX_LENGTH, horizon, known_horizon, shortest_wrong_string
 from toy_transformer.proofs.logit import logit_of
-from toy_transformer.studies.leads import describe_heads, step_size
+from toy_transformer.studies.leads import course, describe_heads, step_size
 from toy_transformer.weights import build, numbers_of
 
 NOTEBOOKS = Path(__file__).parent.parent / "notebooks"
@@ -220,6 +220,19 @@ def test_an_epoch_has_156_batches():
     assert len(list(next(TRAINING_DATA.epochs()))) == 156
 
 
+def test_most_strings_have_a_letter_in_notebook_7():
+    counts = concatenate(next(VALIDATION_DATA.epochs())).counts
+    assert (counts[:, :2] > 0).double().mean(dim=0).tolist() == pytest.approx([0.7, 0.7], abs=0.005)
+
+
+def test_the_query_rolls_on_in_notebook_6():
+    """As a ball that keeps 0.9 of its speed."""
+    _, _, *points = course(Transformer(IDEAS["increased_dimensionality"].model, seed=5), num_steps=100)
+    way = [(point.query - points[0].query) / (points[5].query - points[0].query) for point in points[1:4]]
+    assert way == pytest.approx([0.63, 0.87, 0.96], abs=0.006)
+    assert way == pytest.approx([1 - 0.9**steps for steps in (10, 20, 30)], abs=0.03)
+
+
 def test_pruning_in_notebook_7():
     def curve(measure: str, of: str) -> dict[int, float]:
         (pairs,) = re.findall(rf"{measure}, heads left and median {of}: (.*?)\.(?: |$)", shown("07"), re.MULTILINE)
@@ -280,6 +293,7 @@ def test_which_models_can_be_rounded_in_notebook_7(pruned_by_horizon):
         model, pruning = pruned_by_horizon(number)
         squeezed = squeeze(without_heads(model, pruning.down_to(2)), 2)
         pairs = itertools.product((1, 2, 4), repeat=2)
+        assert min(point.horizon for point in pruning.points if point.num_heads > 1) > 100  # some head can always go
         reached[number] = {pair: known_horizon(rounded(squeezed, *pair)) or 0 for pair in pairs}
     assert reached[3][1, 1] <= 2 and reached[3][4, 2] == 10**6
     assert [number for number, lengths in reached.items() if max(lengths.values()) > 1000] == [0, 3, 6, 7]
