@@ -124,7 +124,7 @@ def test_heads_in_other_scales_are_reduced_exactly(runs, power):
 
 def test_what_is_not_the_same_function_is_not_given(walkthrough):
     numbers = numbers_of(walkthrough.model)
-    numbers["W_K"][0] = [1e12 * x for x in numbers["W_K"][0]]
+    numbers["classifier"][0] = [1e12 * x for x in numbers["classifier"][0]]
     with pytest.raises(ArithmeticError, match="a logit of the reduced model is .* off"):
         reduce_exactly(build(numbers))
 
@@ -175,6 +175,7 @@ def test_squeezing_keeps_the_most_of_what_is_read(runs):
     assert squeezed.config.architecture == ModelConfig()
     read = readings(two_heads, SETS)
     assert np.linalg.norm(read - readings(squeezed, SETS)) == pytest.approx(np.linalg.svd(read).S[2])
+    assert [numbers_of(squeezed)[letter] for letter in "abc"] == [[0, 0], [1, 0], [0, 1]]
     axes = readers_of(squeezed).T.numpy()
     assert abs(axes) == pytest.approx(abs(np.linalg.svd(read).Vh[:2])) and (axes[:, 0] > 0).all()
     rescaled = numbers_of(two_heads)

@@ -199,6 +199,12 @@ def _factor(matrix: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
     return factors
 
 
+def _one_place_each(patterns: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
+    """Write a matrix as a product with the first of `size` unit vectors."""
+    num_columns = patterns.shape[1]
+    return np.pad(patterns, [(0, 0), (0, size - num_columns)]), np.eye(size, num_columns)
+
+
 def _build(
     logit: Logit, model: Transformer, size: int | None = None, axes: Float[np.ndarray, "axis reader"] | None = None
 ) -> Transformer:
@@ -216,7 +222,8 @@ def _build(
     size = least if size is None else size
     if size < least:
         raise ValueError(f"hidden_size={size}: this model needs {least}")
-    maps, differences = _factor(patterns, size)
+    first, *others = _attended(model)
+    maps, differences = _factor(patterns, size) if size < len(others) else _one_place_each(patterns, size)
     readers, stream = _factor(matrix, size)
     if axes is not None:
         readers = np.pad(axes.T, [(0, 0), (0, size - len(axes))])
@@ -224,7 +231,6 @@ def _build(
     if extra:
         stream[-1, 0] = 1.0  # no reader looks at this dimension
     start, classifier = stream[:, 0], readers[0]
-    first, *others = _attended(model)
     origin = np.zeros(size)
     if first == "CLS":  # then CLS has values as well, and what they bring home is a part of the start
         origin = start = np.linalg.solve(np.eye(size) + stream[:, 1:] @ maps[num_heads:], start)
