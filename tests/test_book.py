@@ -4,7 +4,6 @@ import copy
 import math
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import nbformat
@@ -18,12 +17,12 @@ from toy_transformer.data import concatenate
 from toy_transformer.editing.hand_written import scale_query
 from toy_transformer.editing.heads import Pruning, horizon_importance, prune
 from toy_transformer.editing.reduction import readings, squeeze, without_heads
-from toy_transformer.experiments import IDEAS, TEST_DATA, TRAINING_DATA, VALIDATION_DATA, retrain
+from toy_transformer.experiments import IDEAS, TEST_DATA, TRAINING_DATA, VALIDATION_DATA
 from toy_transformer.model import Transformer
 from toy_transformer.proofs.all_lengths import NotCertified, certify_all_lengths
 from toy_transformer.proofs.horizon import MAX_LENGTH, horizon, known_horizon, shortest_wrong_string
 from toy_transformer.proofs.logit import logit_of
-from toy_transformer.studies.leads import course, describe_heads, looks_for, step_size
+from toy_transformer.studies.leads import course, describe_heads, step_size
 from toy_transformer.training import TrainingConfig
 from toy_transformer.weights import build, numbers_of
 
@@ -230,9 +229,8 @@ def test_the_query_rolls_on_in_notebook_6():
     """As a ball that keeps 0.9 of its speed."""
     seed_5 = Transformer(IDEAS["increased_dimensionality"].model, seed=5)
     _, _, *points = course(seed_5, num_steps=100)
-    rule = TrainingConfig(max_epochs=468, first_stop_epoch=1, target_loss=1e9)
-    (begun,) = retrain([seed_5], rule, replace(TRAINING_DATA, epoch_size=10 * TRAINING_DATA.batch_size))
-    assert [letter for letter, _ in looks_for(begun.model_at(1))] == ["a", "a"]
+    assert all(point.loss < 0.03 for point in points)
+    assert course(seed_5, TrainingConfig(beta1=0.0), num_steps=30)[2].loss < 0.03
     way = [(point.query - points[0].query) / (points[5].query - points[0].query) for point in points[1:4]]
     assert way == pytest.approx([0.63, 0.87, 0.96], abs=0.006)
     assert way == pytest.approx([1 - 0.9**steps for steps in (10, 20, 30)], abs=0.03)
