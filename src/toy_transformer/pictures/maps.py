@@ -5,7 +5,7 @@ words. Orange is the answer yes and purple the answer no; a black curve lies bet
 matter, each string of each length has its place in a triangle (a simplex; Aitchison 1982).
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -140,10 +140,9 @@ def plot_log_ratios(
     return describe(ax, f"{words}: {_share_of_yes(logits)}. {_tell(drawn, wrong)}")
 
 
-def plot_boxes(boxes: Iterable[tuple[Sequence[int], Sequence[int]]], num_b: int = 1, ax: Axes | None = None) -> Axes:
+def plot_boxes(boxes: Sequence[tuple[Sequence[int], Sequence[int]]], num_b: int = 1, ax: Axes | None = None) -> Axes:
     """Draw, of `boxes` of letter counts, those that hold strings with a, c and `num_b` b: a slice through them all."""
     ax = ax or plt.subplots(figsize=(5, 4.4))[1]
-    boxes = list(boxes)
     sliced = [(low, high) for low, high in boxes if low[0] and low[2] and low[1] <= num_b <= high[1]]
     for low, high in sliced:
         (left, _, lower), (right, _, upper) = np.array(low) - 0.5, np.array(high) + 0.5
