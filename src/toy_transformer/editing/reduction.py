@@ -224,8 +224,9 @@ def _build(
         raise ValueError(f"hidden_size={size}: this model needs {least}")
     first, *others = _attended(model)
     maps, differences = _factor(patterns, size) if size < len(others) else _one_place_each(patterns, size)
-    readers, stream = _factor(matrix, size)
-    if axes is not None:
+    if axes is None:
+        readers, stream = _factor(matrix, size)
+    else:
         readers = np.pad(axes.T, [(0, 0), (0, size - len(axes))])
         stream = readers.T @ matrix
     if extra:
