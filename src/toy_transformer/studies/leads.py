@@ -26,15 +26,10 @@ def describe_heads(model: Transformer) -> str:
 
 
 class CoursePoint(NamedTuple):
-    """A training after a `step`: the mean loss of a validation string, and of the head with the smaller lead this lead.
-
-    It is the query of CLS, here without its sign, times by how much the keys of the two best letters `differ`.
-    """
+    """A training after a `step`: the mean `loss` of a validation string, and the smallest `lead` of a head."""
 
     step: int
     loss: float
-    query: float
-    differ: float
     lead: float
 
 
@@ -46,13 +41,9 @@ def course(
     Raises `ValueError` for `num_steps` that are no multiple of ten, or are more than the `training_config` allows.
     """
     (run,) = _train_steps([model], training_config, num_steps, every=10)
-    points = []
-    for epoch, loss in enumerate(run.validation_losses, start=1):
-        after = run.model_at(epoch)
-        queries, leads = _queries(after).abs().tolist(), [lead for _, lead in looks_for(after)]
-        lead, query = min(zip(leads, queries, strict=True))
-        points.append(CoursePoint(10 * epoch, loss / VALIDATION_DATA.num_strings, query, lead / query, lead))
-    return points
+    leads = (min(lead for _, lead in looks_for(run.model_at(epoch))) for epoch in range(1, num_steps // 10 + 1))
+    losses = (loss / VALIDATION_DATA.num_strings for loss in run.validation_losses)
+    return [CoursePoint(*point) for point in zip(range(10, num_steps + 1, 10), losses, leads, strict=True)]
 
 
 class StepSize(NamedTuple):

@@ -167,13 +167,9 @@ def outcomes(rows: Sequence[SweepRow]) -> dict[str, int]:
 
 
 def summarize(rows: Sequence[SweepRow]) -> dict[str, str | float]:
-    """Give the share of clean seeds of a sweep, the count of those for one letter only, and the median least lead."""
-    counts = outcomes(rows)
-    return {
-        "clean": str(share(counts["clean"], len(rows))),
-        "one letter only": counts["one letter only"],
-        "smaller lead": round(median(row.least_lead for row in rows), 1),
-    }
+    """Give the share of clean seeds of a sweep, and the median of the least leads of its models."""
+    clean = share(outcomes(rows)["clean"], len(rows))
+    return {"clean": str(clean), "smaller lead": round(median(row.least_lead for row in rows), 1)}
 
 
 def share(count: int, total: int) -> Share:
