@@ -22,7 +22,7 @@ from toy_transformer.model import Transformer
 from toy_transformer.proofs.all_lengths import NotCertified, certify_all_lengths
 from toy_transformer.proofs.horizon import MAX_LENGTH, horizon, known_horizon, shortest_wrong_string
 from toy_transformer.proofs.logit import logit_of
-from toy_transformer.studies.leads import course, describe_heads, step_size
+from toy_transformer.studies.leads import course, describe_heads, step_sizes
 from toy_transformer.training import TrainingConfig
 from toy_transformer.weights import build, numbers_of
 
@@ -201,7 +201,8 @@ def test_the_small_start_has_the_shortest_embeddings_in_notebook_6():
 
 def test_sixteen_moves_make_eight_times_two_in_notebook_6():
     ideas = ("all_initializations", "increased_dimensionality")
-    two, sixteen = (step_size([Transformer(IDEAS[name].model, seed) for seed in range(100)], 1) for name in ideas)
+    models = [[Transformer(IDEAS[name].model, seed) for seed in range(100)] for name in ideas]
+    (two,), (sixteen,) = (step_sizes(each, 1) for each in models)
     assert sixteen.query / two.query == pytest.approx(8, rel=0.05)
 
 
@@ -232,12 +233,12 @@ def test_the_loss_is_small_from_step_30_on_in_notebook_6():
 
 
 def test_steps_of_the_small_start_grow_in_notebook_6():
-    for step, least, greatest in ((1, 1, 1.5), (30, 2, 3)):
-        two, small = (
-            step_size([Transformer(IDEAS[name].model, seed) for seed in range(8)], step).query
-            for name in ("all_initializations", "lower_magnitude_initializations")
-        )
-        assert least < small / two < greatest
+    two, small = (
+        step_sizes([Transformer(IDEAS[name].model, seed) for seed in range(8)], 50)
+        for name in ("all_initializations", "lower_magnitude_initializations")
+    )
+    assert small[0].query < 1.5 * two[0].query
+    assert all(grown.query > usual.query for grown, usual in zip(small[24:], two[24:], strict=True))
 
 
 def test_pruning_in_notebook_7():

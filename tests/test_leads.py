@@ -3,12 +3,13 @@
 from dataclasses import replace
 
 import pytest
+import torch
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 from toy_transformer.data import concatenate, from_counts
 from toy_transformer.experiments import TRAINING_DATA, VALIDATION_DATA
 from toy_transformer.model import Transformer
-from toy_transformer.studies.leads import course, describe_heads, looks_for, step_size
+from toy_transformer.studies.leads import course, describe_heads, looks_for, step_sizes
 from toy_transformer.training import TrainingConfig, train
 
 
@@ -43,22 +44,22 @@ def test_the_first_step():
     binary_cross_entropy_with_logits(logits, batch.labels.float()).backward()
     cls, w_q = start.embedding.weight, start.self_attention_block.W_Q.weight
     moved = [x - rule.learning_rate * (x.grad.sign() + rule.weight_decay * x) for x in (cls, w_q)]
-    found = step_size([start], 1)
+    (found,) = step_sizes([start], 1)
     assert found.number_of_W_Q == pytest.approx((moved[1] - w_q).abs().mean().item(), rel=1e-3)
     queries = [arrows @ vectors[0] for vectors, arrows in ((cls, w_q), moved)]
     assert found.query == pytest.approx((queries[1] - queries[0]).abs().mean().item(), rel=1e-3)
 
 
-def test_a_later_step():
+def test_later_steps():
     """Against a training of which every step is kept."""
     models = [Transformer(seed=seed) for seed in (2, 5)]
     training = replace(TRAINING_DATA, epoch_size=TRAINING_DATA.batch_size)
     rule = TrainingConfig(max_epochs=30 * 156, first_stop_epoch=3, target_loss=1e9)
     moves = []
     for run in train(models, training.epochs(), concatenate(next(VALIDATION_DATA.epochs())), rule):
-        before, after = (run.weights[step]["self_attention_block.W_Q.weight"] for step in (2, 3))
-        moves.append((after - before).abs().mean().item())
-    assert step_size(models, 3).number_of_W_Q == pytest.approx(sum(moves) / 2, rel=1e-4)
+        arrows = torch.stack([run.weights[step]["self_attention_block.W_Q.weight"] for step in range(4)])
+        moves.append(arrows.diff(dim=0).abs().mean(dim=(1, 2)))
+    assert [size.number_of_W_Q for size in step_sizes(models, 3)] == pytest.approx(sum(moves) / 2, rel=1e-4)
 
 
 @pytest.mark.parametrize("num_steps", [0, 15, 4700])
@@ -66,4 +67,4 @@ def test_refuses_steps_that_cannot_be(num_steps):
     with pytest.raises(ValueError, match=f"{num_steps} steps: expected a multiple of 10, from 10 to 46"):
         course(Transformer(seed=5), num_steps=num_steps)
     with pytest.raises(ValueError, match=f"{-num_steps} steps: expected a multiple of 1, from 1 to 46"):
-        step_size([Transformer(seed=5)], -num_steps)
+        step_sizes([Transformer(seed=5)], -num_steps)

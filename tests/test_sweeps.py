@@ -159,7 +159,7 @@ HEADS = [("b", 5.0), ("b", 6.0)]
 def test_outcomes_are_those_of_the_rows():
     wrong = [(0, 0, 300), (0, 0, 9000), (0, 1, 190), (6, 0, 66), (999, 5, 20), (1443, 0, 0), (1443, 3, 0)]
     rows = [sweeps.SweepRow(seed, *errors, 1, 5, 0.1, HEADS, length) for seed, (*errors, length) in enumerate(wrong)]
-    assert sweeps.outcomes(rows) == {"clean": 2, "one letter only": 2, "other errors": 3}
+    assert sweeps.outcomes(rows) == {"clean": 2, "at 0": 2, "other errors": 3}
     assert rows[0].letters == "b" and rows[0]._replace(heads=[("b", 5.0), ("a", 6.0)]).letters == "ab"
 
 
@@ -215,7 +215,7 @@ def test_which_ideas_help():
     clean = {name: row["clean"].count for name, row in table.items()}
     reached = {name: row["reach 10,000"] for name, row in table.items()}
     horizons = {name: np.median([row.horizon for row in each]) for name, each in rows.items()}
-    one_letter = {name: row["one letter only"].count for name, row in table.items()}
+    one_letter = {name: row["at 0"].count for name, row in table.items()}
     plain, sixteen = "all_initializations", "increased_dimensionality"
     assert max(clean[plain], clean["attend_cls"], clean["all_fixed_length_sequences"]) < 8
     assert min(clean[sixteen], clean["no weight decay"]) > 20
@@ -228,12 +228,12 @@ def test_which_ideas_help():
         (plain, ["attend_cls", "all_fixed_length_sequences"]),
         (sixteen, ["lower_magnitude_initializations", "default_embeddings_initialization"]),
     ):
-        for kind in ("clean", "other errors", "one letter only", "reach 10,000"):
+        for kind in ("clean", "other errors", "at 0", "reach 10,000"):
             assert all(_overlap(table[usual][kind], table[name][kind]) for name in ideas)
     assert one_letter["increased_num_attention_heads"] == one_letter["16 heads"] == 0
     assert one_letter[sixteen] + one_letter["lower_magnitude_initializations"] == pytest.approx(12, abs=2)
     assert table[sixteen]["other errors"].high < table[plain]["other errors"].low
-    assert _overlap(table[sixteen]["one letter only"], table[plain]["one letter only"])
+    assert _overlap(table[sixteen]["at 0"], table[plain]["at 0"])
     assert reached["16 heads"].low > reached[sixteen].high
     assert table["lower_magnitude_initializations"]["clean"].low > table[plain]["clean"].high
     assert min(clean["increased_num_attention_heads"], clean["16 heads"]) > 28

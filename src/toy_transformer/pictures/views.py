@@ -254,8 +254,7 @@ def draw_horizons(sweeps: Mapping[str, Sequence[SweepRow]]) -> Axes:
     """Draw the horizons of swept seeds, one strip for each of the `IDEAS`, with what became of them."""
     kinds = {}
     for name, rows in sweeps.items():
-        clean, at_0, other_errors = (share(count, len(rows)) for count in outcomes(rows).values())
-        counts = f"clean: {clean}\nat 0: {at_0}\nother errors: {other_errors}"
+        counts = "\n".join(f"{kind}: {share(count, len(rows))}" for kind, count in outcomes(rows).items())
         kinds[f"{IDEAS[name].title}\n({name})\n{counts}"] = rows
     horizons = {kind: [row.horizon or 0 for row in rows] for kind, rows in kinds.items()}
     perfect = {kind: [row.errors == 0 for row in rows] for kind, rows in kinds.items()}

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from statistics import fmean
 from typing import NamedTuple
 
@@ -53,14 +54,16 @@ class StepSize(NamedTuple):
     query: float
 
 
-def step_size(models: Sequence[Transformer], step: int) -> StepSize:
-    """Say how large this `step`, the first is 1, of the usual training is for models of one architecture, which stay.
+def step_sizes(
+    models: Sequence[Transformer], num_steps: int, training_config: TrainingConfig = TrainingConfig()
+) -> list[StepSize]:
+    """Say how large each of the first steps of a training is for models of one architecture, which stay as they are.
 
     Raises `ValueError` as `course` does.
     """
-    runs = _train_steps(models, TrainingConfig(), step, every=1)
-    before, after = ([run.model_at(number) for run in runs] for number in (step - 1, step))
-    return StepSize(*(_mean_change(of, before, after) for of in (_query_arrows, _queries)))
+    runs = _train_steps(models, training_config, num_steps, every=1)
+    states = [[run.model_at(step) for run in runs] for step in range(num_steps + 1)]
+    return [StepSize(*(_mean_change(of, *pair) for of in (_query_arrows, _queries))) for pair in pairwise(states)]
 
 
 def _train_steps(

@@ -162,8 +162,8 @@ def outcomes(rows: Sequence[SweepRow]) -> dict[str, int]:
     A horizon of 0 means that a model is wrong already about a string of one letter: it looks for one letter only.
     """
     clean = sum(row.errors == 0 for row in rows)
-    one_letter_only = sum(row.errors > 0 and row.horizon == 0 for row in rows)
-    return {"clean": clean, "one letter only": one_letter_only, "other errors": len(rows) - clean - one_letter_only}
+    at_0 = sum(row.errors > 0 and row.horizon == 0 for row in rows)
+    return {"clean": clean, "at 0": at_0, "other errors": len(rows) - clean - at_0}
 
 
 def summarize(rows: Sequence[SweepRow]) -> dict[str, str | float]:
