@@ -170,7 +170,7 @@ def test_a_summary_has_the_median_of_all_leads():
         for i, (n, lead) in enumerate(ends)
     ]
     assert [row.least_lead for row in rows] == [lead for _, lead in ends]
-    assert sweeps.summarize(rows) == {"clean": "2 of 5 (12% to 77%)", "smaller lead": 5.0}
+    assert sweeps.summarize(rows) == {"clean": "2 of 5 (12% to 77%)", "at 0": 2, "smaller lead": 5.0}
 
 
 @pytest.mark.parametrize("seeds", [[], [1, 2, 1]])

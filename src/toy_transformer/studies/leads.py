@@ -27,24 +27,29 @@ def describe_heads(model: Transformer) -> str:
 
 
 class CoursePoint(NamedTuple):
-    """A training after a `step`: the mean `loss` of a validation string, and the smallest `lead` of a head."""
+    """A training after a `step`: the mean loss of a validation string, and of the head with the smallest lead this lead
+    and the query of CLS, without its sign.
+    """
 
     step: int
     loss: float
+    query: float
     lead: float
 
 
-def course(
-    model: Transformer, training_config: TrainingConfig = TrainingConfig(), num_steps: int = 80
-) -> list[CoursePoint]:
-    """Train a model, which stays as it is, with the usual strings, and tell every ten steps what has become of it.
+def course(model: Transformer, num_steps: int, training_config: TrainingConfig = TrainingConfig()) -> list[CoursePoint]:
+    """Train a model, which stays as it is, with the usual strings, and tell what has become of it after each step.
 
-    Raises `ValueError` for `num_steps` that are no multiple of ten, or are more than the `training_config` allows.
+    Raises `ValueError` for less than one of `num_steps`, or more than the `training_config` allows.
     """
-    (run,) = _train_steps([model], training_config, num_steps, every=10)
-    leads = (min(lead for _, lead in looks_for(run.model_at(epoch))) for epoch in range(1, num_steps // 10 + 1))
-    losses = (loss / VALIDATION_DATA.num_strings for loss in run.validation_losses)
-    return [CoursePoint(*point) for point in zip(range(10, num_steps + 1, 10), losses, leads, strict=True)]
+    (run,) = _train_steps([model], num_steps, training_config)
+    points = []
+    for step, loss in enumerate(run.validation_losses, start=1):
+        after = run.model_at(step)
+        leads = [lead for _, lead in looks_for(after)]
+        lead, query = min(zip(leads, _queries(after).abs().tolist(), strict=True))
+        points.append(CoursePoint(step, loss / VALIDATION_DATA.num_strings, query, lead))
+    return points
 
 
 class StepSize(NamedTuple):
@@ -61,20 +66,18 @@ def step_sizes(
 
     Raises `ValueError` as `course` does.
     """
-    runs = _train_steps(models, training_config, num_steps, every=1)
+    runs = _train_steps(models, num_steps, training_config)
     states = [[run.model_at(step) for run in runs] for step in range(num_steps + 1)]
     return [StepSize(*(_mean_change(of, *pair) for of in (_query_arrows, _queries))) for pair in pairwise(states)]
 
 
-def _train_steps(
-    models: Sequence[Transformer], training_config: TrainingConfig, num_steps: int, every: int
-) -> list[TrainedModel]:
-    """Train with the usual strings; `every` so many steps are an epoch, after which the weights are kept."""
-    training = replace(TRAINING_DATA, epoch_size=every * TRAINING_DATA.batch_size)
-    max_epochs = training_config.max_epochs * TRAINING_DATA.epoch_size // training.epoch_size
-    if num_steps not in range(every, every * max_epochs + 1, every):
-        raise ValueError(f"{num_steps} steps: expected a multiple of {every}, from {every} to {every * max_epochs}")
-    rule = replace(training_config, max_epochs=max_epochs, first_stop_epoch=num_steps // every, target_loss=1e9)
+def _train_steps(models: Sequence[Transformer], num_steps: int, training_config: TrainingConfig) -> list[TrainedModel]:
+    """Train with the usual strings; each step is an epoch, after which the weights are kept."""
+    training = replace(TRAINING_DATA, epoch_size=TRAINING_DATA.batch_size)
+    most = training_config.max_epochs * TRAINING_DATA.epoch_size // training.epoch_size
+    if num_steps not in range(1, most + 1):
+        raise ValueError(f"{num_steps} steps: expected 1 to {most}")
+    rule = replace(training_config, max_epochs=most, first_stop_epoch=num_steps, target_loss=1e9)
     return retrain(models, rule, training)
 
 

@@ -167,9 +167,10 @@ def outcomes(rows: Sequence[SweepRow]) -> dict[str, int]:
 
 
 def summarize(rows: Sequence[SweepRow]) -> dict[str, str | float]:
-    """Give the share of clean seeds of a sweep, and the median of the least leads of its models."""
-    clean = share(outcomes(rows)["clean"], len(rows))
-    return {"clean": str(clean), "smaller lead": round(median(row.least_lead for row in rows), 1)}
+    """Give the share of clean seeds of a sweep, the count of those at 0, and the median of the models' least leads."""
+    counts = outcomes(rows)
+    clean, lead = share(counts["clean"], len(rows)), median(row.least_lead for row in rows)
+    return {"clean": str(clean), "at 0": counts["at 0"], "smaller lead": round(lead, 1)}
 
 
 def share(count: int, total: int) -> Share:
