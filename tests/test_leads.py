@@ -3,13 +3,12 @@
 from dataclasses import replace
 
 import pytest
-import torch
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 from toy_transformer.data import concatenate, from_counts
 from toy_transformer.experiments import TRAINING_DATA, VALIDATION_DATA
 from toy_transformer.model import Transformer
-from toy_transformer.studies.leads import course, describe_heads, looks_for, step_sizes
+from toy_transformer.studies.leads import course, describe_heads, first_step, looks_for
 from toy_transformer.training import TrainingConfig, train
 
 
@@ -47,27 +46,13 @@ def test_the_first_step():
     binary_cross_entropy_with_logits(logits, batch.labels.float()).backward()
     cls, w_q = start.embedding.weight, start.self_attention_block.W_Q.weight
     moved = [x - rule.learning_rate * (x.grad.sign() + rule.weight_decay * x) for x in (cls, w_q)]
-    (found,) = step_sizes([start], 1)
+    found = first_step([start])
     assert found.number_of_W_Q == pytest.approx((moved[1] - w_q).abs().mean().item(), rel=1e-3)
     queries = [arrows @ vectors[0] for vectors, arrows in ((cls, w_q), moved)]
     assert found.query == pytest.approx((queries[1] - queries[0]).abs().mean().item(), rel=1e-3)
-
-
-def test_later_steps():
-    """Against a training of which every step is kept."""
-    models = [Transformer(seed=seed) for seed in (2, 5)]
-    training = replace(TRAINING_DATA, epoch_size=TRAINING_DATA.batch_size)
-    rule = TrainingConfig(max_epochs=30 * 156, first_stop_epoch=3, target_loss=1e9)
-    moves = []
-    for run in train(models, training.epochs(), concatenate(next(VALIDATION_DATA.epochs())), rule):
-        arrows = torch.stack([run.weights[step]["self_attention_block.W_Q.weight"] for step in range(4)])
-        moves.append(arrows.diff(dim=0).abs().mean(dim=(1, 2)))
-    assert [size.number_of_W_Q for size in step_sizes(models, 3)] == pytest.approx(sum(moves) / 2, rel=1e-4)
 
 
 @pytest.mark.parametrize("num_steps", [-1, 0, 4700])
 def test_refuses_steps_that_cannot_be(num_steps):
     with pytest.raises(ValueError, match=f"{num_steps} steps: expected 1 to 46"):
         course(Transformer(seed=5), num_steps)
-    with pytest.raises(ValueError, match=f"{num_steps} steps: expected 1 to 46"):
-        step_sizes([Transformer(seed=5)], num_steps)

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from itertools import pairwise
 from statistics import fmean
 from typing import NamedTuple
 
@@ -59,16 +58,11 @@ class StepSize(NamedTuple):
     query: float
 
 
-def step_sizes(
-    models: Sequence[Transformer], num_steps: int, training_config: TrainingConfig = TrainingConfig()
-) -> list[StepSize]:
-    """Say how large each of the first steps of a training is for models of one architecture, which stay as they are.
-
-    Raises `ValueError` as `course` does.
-    """
-    runs = _train_steps(models, num_steps, training_config)
-    states = [[run.model_at(step) for run in runs] for step in range(num_steps + 1)]
-    return [StepSize(*(_mean_change(of, *pair) for of in (_query_arrows, _queries))) for pair in pairwise(states)]
+def first_step(models: Sequence[Transformer]) -> StepSize:
+    """Say how large the first step of the usual training is for `models` of one architecture, which stay."""
+    runs = _train_steps(models, 1, TrainingConfig())
+    before, after = ([run.model_at(step) for run in runs] for step in (0, 1))
+    return StepSize(*(_mean_change(of, before, after) for of in (_query_arrows, _queries)))
 
 
 def _train_steps(models: Sequence[Transformer], num_steps: int, training_config: TrainingConfig) -> list[TrainedModel]:
