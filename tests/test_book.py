@@ -4,8 +4,6 @@ import copy
 import math
 import re
 from collections.abc import Callable
-from dataclasses import replace
-from itertools import product
 from pathlib import Path
 
 import nbformat
@@ -22,10 +20,9 @@ from toy_transformer.editing.reduction import readings, squeeze, without_heads
 from toy_transformer.experiments import IDEAS, TEST_DATA, TRAINING_DATA, VALIDATION_DATA
 from toy_transformer.model import Transformer
 from toy_transformer.proofs.all_lengths import NotCertified, certify_all_lengths
-from toy_transformer.proofs.horizon import MAX_LENGTH, horizon, known_horizon, shortest_wrong_string
+from toy_transformer.proofs.horizon import MAX_LENGTH, horizon, shortest_wrong_string
 from toy_transformer.proofs.logit import logit_of
-from toy_transformer.studies.leads import describe_heads, first_step, looks_for
-from toy_transformer.training import TrainingConfig, train
+from toy_transformer.studies.leads import describe_heads, first_step
 from toy_transformer.weights import build, numbers_of
 
 NOTEBOOKS = Path(__file__).parent.parent / "notebooks"
@@ -37,7 +34,7 @@ WHOLE = {
     "W_Q": [[-1, 1], [-1, 1]],
     "W_K": [[4, 1], [-5, -5]],
     "W_V": [[1, 0], [-1, -1]],
-    "W_O": [[11, 17], [5, 3]],
+    "W_O": [[9, 14], [4, 3]],
     "W_in": [[-1, 0], [0, -1]],
     "W_out": [[-2, -1], [-1, 0]],
     "classifier": [[1, 0]],
@@ -208,17 +205,6 @@ def test_the_first_step_is_the_learning_rate_times_the_sum_of_sizes_in_notebook_
     assert first_step(models).query == pytest.approx(0.01 * np.mean(sums), rel=0.03)
 
 
-def test_the_sum_of_the_small_start_grows_before_its_leads_in_notebook_6():
-    steps, validation = replace(TRAINING_DATA, epoch_size=TRAINING_DATA.batch_size), next(VALIDATION_DATA.epochs())
-    rule, sums = TrainingConfig(max_epochs=4680, first_stop_epoch=60, target_loss=1e9), []
-    for name in ("all_initializations", "lower_magnitude_initializations"):
-        starts = [Transformer(IDEAS[name].model, seed) for seed in range(8)]
-        models = [run.model_at(60) for run in train(starts, steps.epochs(), concatenate(validation), rule)]
-        sums.append(np.mean([model.embedding.weight[0].abs().sum().item() for model in models]))
-    assert sums[1] > 2 * sums[0]
-    assert np.median([min(lead for _, lead in looks_for(model)) for model in models]) < 1
-
-
 def test_whether_head_0_takes_b_or_c_in_notebook_5(good):
     """With κ = 0.2, all that the proof lacks is a leader of head 0 for `bc`."""
     logit = logit_of(good)
@@ -285,23 +271,17 @@ def test_what_becomes_of_model_3_in_notebook_7(pruned_by):
     assert points @ normal == pytest.approx(points[0] @ normal)  # exactly in a plane, but not through the origin
     assert 0.5 < abs(points[0] @ normal) < 0.1 * np.linalg.norm(points, axis=1).max()
     squeezed = squeeze(two_heads, 2)
-    assert numbers_of(squeezed)["W_Q"] == pytest.approx(np.array([[-0.18, 0.18]] * 2), abs=0.005)
-    assert squeezed.trace(["b"]).Q[0, :, 0, 0].tolist() == pytest.approx([1, 1])
     assert numbers_of(squeezed)["W_out"][0][0] == pytest.approx(-2.497, abs=0.0005)
+    assert squeezed.trace(["b"]).Q[0, :, 0, 0].tolist() == pytest.approx([4, 4], abs=0.1)
 
 
-def test_by_which_factors_model_3_can_be_rounded_in_notebook_7(pruned_by):
-    model, pruning = pruned_by("horizon", 3)
-    numbers = numbers_of(squeeze(without_heads(model, pruning.down_to(2)), 2))
-
-    def horizon_of_rounded(query: int, result: int) -> int | None:
-        factors = {"W_Q": query, "W_K": 1 / query, "W_V": 1 / result, "W_O": result}
-        rounded = {name: np.round(np.array(x) * factors.get(name, 1)).tolist() for name, x in numbers.items()}
-        return known_horizon(build(rounded))
-
-    horizons = {pair: horizon_of_rounded(*pair) for pair in product(range(1, 6), repeat=2)}
-    assert horizons[1, 1] <= 2
-    assert [pair for pair, length in horizons.items() if length > 700_000] == [*product((3, 4), (3, 4, 5))]
+def test_other_models_of_whole_numbers_in_notebook_7(pruned_by):
+    reached = []
+    for number in (0, 4, 6, 7):
+        model, pruning = pruned_by("horizon", number)
+        numbers = numbers_of(squeeze(without_heads(model, pruning.down_to(2)), 2))
+        reached.append(horizon(build({name: np.round(table).tolist() for name, table in numbers.items()})))
+    assert reached == [364, 918, 8698, 45408]
 
 
 def test_gelu_in_notebook_5():
@@ -312,8 +292,8 @@ def test_gelu_in_notebook_5():
 def test_notebook_7():
     weaker = WHOLE | {"W_Q": [[-1, 0], [-1, 1]]}
     assert describe_heads(build(weaker)) == "b 9, a 30"
-    assert horizon(build(weaker)) == pytest.approx(8 / 3 * math.exp(9), rel=0.02) and horizon(build(weaker)) < 40_000
-    assert shortest_wrong_string(build(WHOLE), MAX_LENGTH).length == pytest.approx(8 / 3 * math.exp(18), rel=0.01)
+    assert horizon(build(weaker)) == pytest.approx(2 * math.exp(9), rel=0.01) and horizon(build(weaker)) < 40_000
+    assert shortest_wrong_string(build(WHOLE), MAX_LENGTH).length == pytest.approx(2 * math.exp(18), rel=0.01)
     short = build(WHOLE | {"W_out": [[0, 0], [0, 0]]})
     assert all(
         answer == ("a" in string and "b" in string) for string, answer in zip(SETS, answers(short, *SETS), strict=True)

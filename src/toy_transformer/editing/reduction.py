@@ -32,7 +32,7 @@ def reduce_exactly(model: Transformer) -> Transformer:
     for a model with norm, with heads of more than one number, or with dropout; and `ArithmeticError` where the result
     is not the same function after all, for numbers of too different magnitudes.
     """
-    reduced = _build(_merge_heads(_balanced(_relative(reducible_logit(model)))), model)
+    reduced = _build(_merge_heads(_normalized(_relative(reducible_logit(model)))), model)
     counts = _random_counts(len(model.tokenizer.letters))
     with torch.no_grad():
         logits = [m(*counts, num_queries=1).output_logits for m in (copy.deepcopy(model).double(), reduced)]
@@ -46,7 +46,8 @@ def squeeze(model: Transformer, hidden_size: int) -> Transformer:
     """Give the nearest model of a hidden size: of the `readings` of one of each letter of a set, the least is left out.
 
     Their truncated singular value decomposition, over all sets, is the best approximation (Eckart and Young 1936). Its
-    axes, turned towards larger logits, are those of the new CLS. In float64. Raises `ValueError` as `reduce_exactly`
+    axes, turned towards larger logits, are those of the new CLS. A head's arrow of W_Q has length 1, and its largest
+    value the size 1. In float64. Raises `ValueError` as `reduce_exactly`
     does, and where the tokens need more dimensions to have their scores and values.
     """
     logit, letters = reducible_logit(model), model.tokenizer.letters
@@ -109,14 +110,11 @@ def _relative(logit: Logit) -> Logit:
     )
 
 
-def _balanced(logit: Logit) -> Logit:
-    """Write the same function with values that are neither very large nor very small, and are read accordingly.
-
-    In steps of 2²⁰, so that ordinary heads stay as they are, to the last bit.
-    """
-    reach = _reach(logit)
-    scale = 2.0 ** (20 * np.round(np.log2(reach, out=np.zeros_like(reach), where=reach > 0) / 20))
-    return replace(logit, values=logit.values / scale[:, None, None], o=logit.o * scale, F=logit.F * scale)
+def _normalized(logit: Logit) -> Logit:
+    """Write the same function with 1 for the size of each head's largest value, and its output as much larger."""
+    sizes = abs(logit.values).max(axis=(1, 2))
+    sizes[sizes == 0] = 1
+    return replace(logit, values=logit.values / sizes[:, None, None], o=logit.o * sizes, F=logit.F * sizes)
 
 
 def _random_counts(num_letters: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -134,11 +132,6 @@ def _matrix(logit: Logit) -> Float[np.ndarray, "reader start_and_heads"]:
 
 def _with_matrix(logit: Logit, matrix: Float[np.ndarray, "reader start_and_heads"]) -> Logit:
     return replace(logit, c=matrix[0, 0], o=matrix[0, 1:], b=matrix[1:, 0], F=matrix[1:, 1:])
-
-
-def _reach(logit: Logit) -> Float[np.ndarray, "head"]:
-    """How far apart a head's means can be."""
-    return np.ptp(logit.values[..., 0], axis=1)
 
 
 def _attended(model: Transformer) -> list[str]:
@@ -210,9 +203,10 @@ def _build(
 ) -> Transformer:
     """Make a model with a logit, the smallest if no size is given: tokens and residual stream share the dimensions.
 
-    `axes` are those of the residual stream, if it matters which. Raises `ValueError` for a size that is too small.
+    Each head's arrow of W_Q has length 1, and its largest value the size 1. `axes` are those of the residual stream, if
+    it matters which. Raises `ValueError` for a size that is too small.
     """
-    logit = _balanced(_relative(logit))
+    logit = _normalized(_relative(logit))
     matrix, scores, values = _matrix(logit), logit.scores[:, 1:], logit.values[:, 1:, 0]
     num_heads, patterns = len(scores), np.vstack([scores, values])
     needs_query = not _is_zero(scores, patterns)
@@ -235,13 +229,13 @@ def _build(
     origin = np.zeros(size)
     if first == "CLS":  # then CLS has values as well, and what they bring home is a part of the start
         origin = start = np.linalg.solve(np.eye(size) + stream[:, 1:] @ maps[num_heads:], start)
-    query = start / (start @ start) if needs_query else np.zeros(size)
+    length = np.linalg.norm(start) or 1.0
     numbers = {
         "CLS": start,
         first: origin,
         **dict(zip(others, origin + differences.T, strict=True)),
-        "W_Q": np.tile(query, (num_heads, 1)),
-        "W_K": maps[:num_heads],
+        "W_Q": np.tile(start / length, (num_heads, 1)),
+        "W_K": maps[:num_heads] / length,
         "W_V": maps[num_heads:],
         "W_O": stream[:, 1:],
         "W_in": readers[1:],
