@@ -60,16 +60,8 @@ class StepSize(NamedTuple):
 
 def first_step(models: Sequence[Transformer]) -> StepSize:
     """Say how large the first step of the usual training is for `models` of one architecture, which stay."""
-    after = after_steps(models, 1)
+    after = [run.model_at(1) for run in _train_steps(models, 1, TrainingConfig())]
     return StepSize(*(_mean_change(of, models, after) for of in (_query_arrows, _queries)))
-
-
-def after_steps(models: Sequence[Transformer], num_steps: int) -> list[Transformer]:
-    """Give what becomes of `models` of one architecture, which stay, in `num_steps` of the usual training.
-
-    Raises `ValueError` as `course` does.
-    """
-    return [run.model_at(num_steps) for run in _train_steps(models, num_steps, TrainingConfig())]
 
 
 def _train_steps(models: Sequence[Transformer], num_steps: int, training_config: TrainingConfig) -> list[TrainedModel]:
