@@ -274,6 +274,13 @@ def test_what_becomes_of_model_3_in_notebook_7(pruned_by_horizon):
     assert squeezed.trace(["b"]).Q[0, :, 0, 0].tolist() == pytest.approx([4, 4], abs=0.1)
 
 
+@pytest.mark.parametrize("number", [0, 3, 4, 6, 7])
+def test_points_lie_nearly_in_a_plane_through_the_origin_in_notebook_7(pruned_by_horizon, number):
+    model, pruning = pruned_by_horizon(number)
+    singular = np.linalg.svd(readings(without_heads(model, pruning.down_to(2)), SETS)).S
+    assert singular[2] < 0.03 * singular[0]
+
+
 def test_gelu_in_notebook_5():
     numbers = torch.tensor([-2.0, 2.0])
     assert (gelu(numbers) - numbers / 2).tolist() == pytest.approx([0.95, 0.95], abs=0.005)  # h
