@@ -47,8 +47,8 @@ def squeeze(model: Transformer, hidden_size: int) -> Transformer:
 
     Their truncated singular value decomposition, over all sets, is the best approximation (Eckart and Young 1936). Its
     axes, turned towards larger logits, are those of the new CLS. A head's arrow of W_Q has length 1, and its largest
-    value the size 1. In float64. Raises `ValueError` as `reduce_exactly`
-    does, and where the tokens need more dimensions to have their scores and values.
+    value the size 1. In float64. Raises `ValueError` as `reduce_exactly` does, and where the tokens need more
+    dimensions to have their scores and values.
     """
     logit, letters = reducible_logit(model), model.tokenizer.letters
     sets = ["".join(chosen) for size in range(len(letters)) for chosen in combinations(letters, size + 1)]
