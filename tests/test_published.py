@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from toy_transformer import experiments
+from toy_transformer.studies.leads import looks_for
 
 PUBLISHED = json.loads((Path(__file__).parent / "published.json").read_text())
 CONFUSION_MATRICES = {
@@ -89,3 +90,9 @@ def test_a_validation_loss(all_runs, published):
     loss = all_runs["increased_dimensionality", 0].validation_losses[1]
     expected = published["increased_dimensionality_seed0_validation_loss_after_2_epochs"]
     assert loss == pytest.approx(expected, abs=1.5e-5, rel=0)
+
+
+def test_two_heads_that_look_for_one_letter(all_runs):
+    """The original's part 4, of sixteen numbers with a small start: both heads of its third model look for `b`."""
+    letters, _ = zip(*looks_for(all_runs["lower_magnitude_initializations", 2].model), strict=True)
+    assert letters == ("b", "b")

@@ -16,6 +16,7 @@ from toy_transformer.experiments import Data, Experiment
 from toy_transformer.model import ModelConfig, Transformer
 from toy_transformer.proofs.horizon import horizon
 from toy_transformer.studies import sweeps
+from toy_transformer.studies.leads import overshoot
 from toy_transformer.studies.parallel import process_pool
 from toy_transformer.studies.sweeps import sweep
 from toy_transformer.task import Task
@@ -163,16 +164,6 @@ def test_outcomes_are_those_of_the_rows():
     assert rows[0].letters == "b" and rows[0]._replace(heads=[("b", 5.0), ("a", 6.0)]).letters == "ab"
 
 
-def test_a_summary_has_the_median_of_all_leads():
-    ends = [(900, 12.0), (900, 13.0), (66, 4.26), (0, 4.0), (0, 5.04)]
-    rows = [
-        sweeps.SweepRow(i, n, 0, 1, 5, 0.1, [("b", 20.0), ("a", lead)], 0 if n == 900 else 60)
-        for i, (n, lead) in enumerate(ends)
-    ]
-    assert [row.least_lead for row in rows] == [lead for _, lead in ends]
-    assert sweeps.summarize(rows) == {"clean": "2 of 5 (12% to 77%)", "at 0": 2, "smaller lead": 5.0}
-
-
 @pytest.mark.parametrize("seeds", [[], [1, 2, 1]])
 def test_bad_seeds(seeds):
     with pytest.raises(ValueError, match="expected at least one, and none twice"):
@@ -240,21 +231,20 @@ def test_which_ideas_help():
 
 
 @pytest.mark.weekly
-def test_momentum_makes_large_leads():
-    """What notebook 06 says of larger steps, with momentum and without it."""
+def test_leads_overshoot_in_notebook_6():
     usual, sixteen = (experiments.IDEAS[name] for name in ("all_initializations", "increased_dimensionality"))
-    large = TrainingConfig(learning_rate=0.05, final_learning_rate=0.025)
-    kinds = {"usual": usual, "sixteen": sixteen, "large": replace(usual, training=large)}
-    without = {name: replace(kind, training=replace(kind.training, beta1=0.0)) for name, kind in kinds.items()}
-    found = [sweeps.sweep_each(each, range(32)) for each in (kinds, without)]
-    clean, clean_without = (
-        {name: sweeps.share(sweeps.outcomes(rows)["clean"], 32) for name, rows in each.items()} for each in found
-    )
-    for name in ("sixteen", "large"):
-        assert clean[name].low > max(clean["usual"].high, clean_without[name].high)
-    assert _overlap(clean["large"], clean["sixteen"])
-    leads, leads_without = ({k: sweeps.summarize(rows)["smaller lead"] for k, rows in each.items()} for each in found)
-    assert max(leads["usual"], *leads_without.values()) < 5.5 < 8 < min(leads["sixteen"], leads["large"])
+    large = replace(usual, training=TrainingConfig(learning_rate=0.03, final_learning_rate=0.015))
+    kinds = {"usual": usual, "large": large, "sixteen": sixteen}
+    kinds["no momentum"] = replace(sixteen, training=TrainingConfig(beta1=0.0))
+    missing = {
+        name: sweeps.share(sweeps.outcomes(rows)["other errors"], 32)
+        for name, rows in sweeps.sweep_each(kinds, range(32)).items()
+    }
+    assert max(missing["large"].high, missing["sixteen"].high) < min(missing["usual"].low, missing["no momentum"].low)
+    leads = {name: overshoot(kind) for name, kind in kinds.items()}
+    farther = {name: greatest - when_small for name, (when_small, greatest) in leads.items()}
+    assert max(farther["usual"], farther["no momentum"]) < 1 < 3 < farther["large"] < farther["sixteen"] - 2
+    assert all(3.5 < when_small < 5.1 for when_small, _ in leads.values())
 
 
 @pytest.mark.weekly

@@ -2,15 +2,15 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from statistics import fmean
+from statistics import fmean, median
 from typing import NamedTuple
 
 from jaxtyping import Float
 from torch import Tensor
 
-from toy_transformer.experiments import TRAINING_DATA, VALIDATION_DATA, retrain
+from toy_transformer.experiments import TRAINING_DATA, VALIDATION_DATA, Experiment, retrain
 from toy_transformer.model import Transformer
-from toy_transformer.training import TrainedModel, TrainingConfig
+from toy_transformer.training import TrainedModel
 
 
 def looks_for(model: Transformer) -> list[tuple[str, float]]:
@@ -25,53 +25,59 @@ def describe_heads(model: Transformer) -> str:
     return ", ".join(f"{letter} {lead:.2g}" for letter, lead in looks_for(model))
 
 
-class CoursePoint(NamedTuple):
-    """A training after a `step`: the mean loss of a validation string, and of the head with the smallest lead this lead
-    and the query of CLS, without its sign.
+class Overshoot(NamedTuple):
+    """The smallest lead of a head when the loss first is small, and the greatest that it has from then on: medians."""
+
+    when_small: float
+    greatest: float
+
+
+def overshoot(experiment: Experiment, num_steps: int = 200, small_loss: float = 0.05) -> Overshoot:
+    """Say how far leads go on in an experiment's trainings, of `num_steps`, looked at in every tenth step.
+
+    Those count in which the mean loss of a validation string falls below the `small_loss`. Raises `ValueError` if none
+    does, and for less than one of `num_steps`, or more than the training may have.
     """
-
-    step: int
-    loss: float
-    query: float
-    lead: float
-
-
-def course(model: Transformer, num_steps: int, training_config: TrainingConfig = TrainingConfig()) -> list[CoursePoint]:
-    """Train a model, which stays as it is, with the usual strings, and tell what has become of it after each step.
-
-    Raises `ValueError` for less than one of `num_steps`, or more than the `training_config` allows.
-    """
-    (run,) = _train_steps([model], num_steps, training_config)
-    points = []
-    for step, loss in enumerate(run.validation_losses, start=1):
-        after = run.model_at(step)
-        leads = [lead for _, lead in looks_for(after)]
-        lead, query = min(zip(leads, _queries(after).abs().tolist(), strict=True))
-        points.append(CoursePoint(step, loss / VALIDATION_DATA.num_strings, query, lead))
-    return points
+    found, small_sum = [], small_loss * VALIDATION_DATA.num_strings
+    for run in _train_steps(experiment, num_steps):
+        if first := next((step for step, loss in enumerate(run.validation_losses, 1) if loss < small_sum), None):
+            models = (run.model_at(step) for step in range(first, num_steps + 1, 10))
+            leads = [min(lead for _, lead in looks_for(model)) for model in models]
+            found.append((leads[0], max(leads)))
+    if not found:
+        raise ValueError(f"no training of {num_steps} steps has a loss below {small_loss}")
+    when_small, greatest = (median(leads) for leads in zip(*found, strict=True))
+    return Overshoot(when_small, greatest)
 
 
 class StepSize(NamedTuple):
-    """By how much a step of training changes a number of W_Q, and the query of CLS in a head: means, without sign."""
+    """By how much a step of training changes a number of W_Q, and the query of CLS in a head: means, without sign.
+
+    If each number of W_Q changes by the learning rate, this changes the query by the `most`.
+    """
 
     number_of_W_Q: float
     query: float
+    most: float
 
 
-def first_step(models: Sequence[Transformer]) -> StepSize:
-    """Say how large the first step of the usual training is for `models` of one architecture, which stay."""
-    after = [run.model_at(1) for run in _train_steps(models, 1, TrainingConfig())]
-    return StepSize(*(_mean_change(of, models, after) for of in (_query_arrows, _queries)))
+def first_step(experiment: Experiment) -> StepSize:
+    """Say how large the first step of an experiment's trainings is."""
+    runs = _train_steps(experiment, 1)
+    before, after = ([run.model_at(step) for run in runs] for step in (0, 1))
+    most = fmean(experiment.training.learning_rate * model.embedding.weight[0].abs().sum().item() for model in before)
+    moved, changed = (_mean_change(of, before, after) for of in (_query_arrows, _queries))
+    return StepSize(moved, changed, most)
 
 
-def _train_steps(models: Sequence[Transformer], num_steps: int, training_config: TrainingConfig) -> list[TrainedModel]:
+def _train_steps(experiment: Experiment, num_steps: int) -> list[TrainedModel]:
     """Train with the usual strings; each step is an epoch, after which the weights are kept."""
     training = replace(TRAINING_DATA, epoch_size=TRAINING_DATA.batch_size)
-    most = training_config.max_epochs * TRAINING_DATA.epoch_size // training.epoch_size
+    most = experiment.training.max_epochs * TRAINING_DATA.epoch_size // training.epoch_size
     if num_steps not in range(1, most + 1):
         raise ValueError(f"{num_steps} steps: expected 1 to {most}")
-    rule = replace(training_config, max_epochs=most, first_stop_epoch=num_steps, target_loss=1e9)
-    return retrain(models, rule, training)
+    rule = replace(experiment.training, max_epochs=most, first_stop_epoch=num_steps, target_loss=1e9)
+    return retrain([Transformer(experiment.model, seed) for seed in experiment.seeds], rule, training)
 
 
 def _query_arrows(model: Transformer) -> Float[Tensor, "head hidden_size"]:

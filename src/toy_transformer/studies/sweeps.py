@@ -5,7 +5,6 @@ import pickle
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
-from statistics import median
 from typing import NamedTuple
 
 from tqdm.auto import tqdm
@@ -44,10 +43,6 @@ class SweepRow(NamedTuple):
     def letters(self) -> str:
         """Those that the heads look for, each once."""
         return "".join(sorted({letter for letter, _ in self.heads}))
-
-    @property
-    def least_lead(self) -> float:
-        return min(lead for _, lead in self.heads)
 
 
 @dataclass(frozen=True)
@@ -164,13 +159,6 @@ def outcomes(rows: Sequence[SweepRow]) -> dict[str, int]:
     clean = sum(row.errors == 0 for row in rows)
     at_0 = sum(row.errors > 0 and row.horizon == 0 for row in rows)
     return {"clean": clean, "at 0": at_0, "other errors": len(rows) - clean - at_0}
-
-
-def summarize(rows: Sequence[SweepRow]) -> dict[str, str | float]:
-    """Give the share of clean seeds of a sweep, the count of those at 0, and the median of the models' least leads."""
-    counts = outcomes(rows)
-    clean, lead = share(counts["clean"], len(rows)), median(row.least_lead for row in rows)
-    return {"clean": str(clean), "at 0": counts["at 0"], "smaller lead": round(lead, 1)}
 
 
 def share(count: int, total: int) -> Share:
