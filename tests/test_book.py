@@ -4,7 +4,6 @@ import copy
 import math
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import nbformat
@@ -18,13 +17,12 @@ from toy_transformer.data import concatenate
 from toy_transformer.editing.hand_written import scale_query
 from toy_transformer.editing.heads import Pruning, horizon_importance, prune
 from toy_transformer.editing.reduction import readings, squeeze, without_heads
-from toy_transformer.experiments import IDEAS, TEST_DATA, TRAINING_DATA, VALIDATION_DATA, retrain
+from toy_transformer.experiments import IDEAS, TEST_DATA, TRAINING_DATA, VALIDATION_DATA
 from toy_transformer.model import Transformer
 from toy_transformer.proofs.all_lengths import NotCertified, certify_all_lengths
 from toy_transformer.proofs.horizon import MAX_LENGTH, horizon, shortest_wrong_string
 from toy_transformer.proofs.logit import logit_of
-from toy_transformer.studies.leads import describe_heads, looks_for
-from toy_transformer.training import TrainingConfig
+from toy_transformer.studies.leads import describe_heads
 from toy_transformer.weights import build, numbers_of
 
 NOTEBOOKS = Path(__file__).parent.parent / "notebooks"
@@ -192,26 +190,6 @@ def test_small_starts_in_notebook_6(name):
             assert greatest == pytest.approx(0.25, abs=0.01)
         elif name != "16 heads":  # where W_O takes sixteen numbers, it starts within 1/4 in any case
             assert greatest > 0.5
-
-
-def test_how_far_queries_and_keys_go_in_notebook_6():
-    """Of sixteen numbers, in the head with the smaller lead: from where the loss is small on."""
-    models = [Transformer(IDEAS["increased_dimensionality"].model, seed) for seed in range(8)]
-    rule = TrainingConfig(max_epochs=30 * 156, first_stop_epoch=200, target_loss=1e9)
-    queries, differences = [], []
-    for run in retrain(models, rule, replace(TRAINING_DATA, epoch_size=TRAINING_DATA.batch_size)):
-        small = next(step for step, loss in enumerate(run.validation_losses, 1) if loss < 0.05 * 960)
-        (lead, query), *_ = found = [_smaller_lead(run.model_at(step)) for step in range(small, 201, 10)]
-        greatest_lead, its_query = max(found)
-        queries.append((query, max(query for _, query in found)))
-        differences.append((lead / query, greatest_lead / its_query))
-    assert np.median(queries, axis=0) == pytest.approx([2.1, 3.4], abs=0.06)
-    assert np.median(differences, axis=0) == pytest.approx([2.2, 3.2], abs=0.06)
-
-
-def _smaller_lead(model: Transformer) -> tuple[float, float]:
-    trace = model.trace(["abc"])
-    return min(zip((lead for _, lead in looks_for(model)), trace.Q[0, :, 0, 0].abs().tolist(), strict=True))
 
 
 def test_whether_head_0_takes_b_or_c_in_notebook_5(good):

@@ -1,6 +1,5 @@
 """Sweeps over many seeds: here, in a pool of processes, and on a cluster; with workers that die and work that fails."""
 
-import itertools
 import os
 import signal
 from concurrent.futures import Executor, Future
@@ -234,20 +233,16 @@ def test_which_ideas_help():
 
 @pytest.mark.weekly
 def test_leads_overshoot_in_notebook_6():
-    names = ("all_initializations", "lower_magnitude_initializations", "increased_dimensionality")
-    usual, small_start, sixteen = (experiments.IDEAS[name] for name in names)
+    usual, sixteen = (experiments.IDEAS[name] for name in ("all_initializations", "increased_dimensionality"))
     large = replace(usual, training=TrainingConfig(learning_rate=0.03, final_learning_rate=0.015))
-    kinds = {"usual": usual, "small start": small_start, "large": large, "sixteen": sixteen}
+    kinds = {"usual": usual, "large": large, "sixteen": sixteen}
     kinds["no momentum"] = replace(sixteen, training=TrainingConfig(beta1=0.0))
     found = {name: overshoot(kind) for name, kind in kinds.items()}
     farther = {name: each.greatest_lead - each.lead for name, each in found.items()}
-    assert max(farther["usual"], farther["no momentum"]) < 1
-    for smaller, larger in itertools.pairwise(["usual", "small start", "large", "sixteen"]):
-        assert found[smaller].step < 0.8 * found[larger].step and farther[smaller] < 0.9 * farther[larger]
+    assert max(farther["usual"], farther["no momentum"]) < 1 < 3 < farther["large"] < farther["sixteen"] - 2
     rows = sweeps.sweep_each(kinds, range(32))
     missing = {name: sweeps.share(sweeps.outcomes(each)["other errors"], 32) for name, each in rows.items()}
-    few = max(missing[name].high for name in ("small start", "large", "sixteen"))
-    assert few < min(missing["usual"].low, missing["no momentum"].low)
+    assert max(missing["large"].high, missing["sixteen"].high) < min(missing["usual"].low, missing["no momentum"].low)
 
 
 @pytest.mark.weekly

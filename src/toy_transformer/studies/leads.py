@@ -10,7 +10,7 @@ from torch import Tensor
 
 from toy_transformer.experiments import TRAINING_DATA, VALIDATION_DATA, Experiment, retrain
 from toy_transformer.model import Transformer
-from toy_transformer.training import TrainedModel, TrainingConfig
+from toy_transformer.training import TrainedModel
 
 
 def looks_for(model: Transformer) -> list[tuple[str, float]]:
@@ -26,9 +26,8 @@ def describe_heads(model: Transformer) -> str:
 
 
 class Overshoot(NamedTuple):
-    """When the loss first is small: the `full_step`, and the smallest lead of a head; and its greatest from then on."""
+    """The smallest lead of a head when the loss first is small, and the greatest that it has from then on."""
 
-    step: float
     lead: float
     greatest_lead: float
 
@@ -42,19 +41,19 @@ def overshoot(experiment: Experiment, num_steps: int = 200, small_loss: float = 
     found, small_sum = [], small_loss * VALIDATION_DATA.num_strings
     for run in _train_steps(experiment, num_steps):
         if first := next((step for step, loss in enumerate(run.validation_losses, 1) if loss < small_sum), None):
-            models = [run.model_at(step) for step in range(first, num_steps + 1, 10)]
+            models = (run.model_at(step) for step in range(first, num_steps + 1, 10))
             leads = [min(lead for _, lead in looks_for(model)) for model in models]
-            found.append((full_step(models[0], experiment.training), leads[0], max(leads)))
+            found.append((leads[0], max(leads)))
     if not found:
         raise ValueError(f"no training of {num_steps} steps has a loss below {small_loss}")
-    step, lead, greatest_lead = (median(column) for column in zip(*found, strict=True))
-    return Overshoot(step, lead, greatest_lead)
+    lead, greatest_lead = (median(leads) for leads in zip(*found, strict=True))
+    return Overshoot(lead, greatest_lead)
 
 
 class StepSize(NamedTuple):
-    """By how much a step of training changes a number of W_Q, and the query of CLS in a head; and the `full_step`.
+    """By how much a step of training changes a number of W_Q, and the query of CLS in a head: means, without sign.
 
-    These are means, without sign.
+    In a full step each number of W_Q changes by the learning rate, so that the query changes by the most that can be.
     """
 
     number_of_W_Q: float
@@ -62,17 +61,13 @@ class StepSize(NamedTuple):
     full: float
 
 
-def full_step(model: Transformer, training_config: TrainingConfig) -> float:
-    """The most by which the query of CLS changes if each number of W_Q does by the learning rate, the first one."""
-    return training_config.learning_rate * model.embedding.weight[0].abs().sum().item()
-
-
 def first_step(experiment: Experiment) -> StepSize:
     """Say how large the first step of an experiment's trainings is."""
     runs = _train_steps(experiment, 1)
     before, after = ([run.model_at(step) for run in runs] for step in (0, 1))
     moved, changed = (_mean_change(of, before, after) for of in (_query_arrows, _queries))
-    return StepSize(moved, changed, fmean(full_step(model, experiment.training) for model in before))
+    sum_of_sizes = fmean(model.embedding.weight[0].abs().sum().item() for model in before)
+    return StepSize(moved, changed, experiment.training.learning_rate * sum_of_sizes)
 
 
 def _train_steps(experiment: Experiment, num_steps: int) -> list[TrainedModel]:
