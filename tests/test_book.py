@@ -17,12 +17,13 @@ from toy_transformer.data import concatenate
 from toy_transformer.editing.hand_written import scale_query
 from toy_transformer.editing.heads import Pruning, horizon_importance, prune
 from toy_transformer.editing.reduction import readings, squeeze, without_heads
-from toy_transformer.experiments import IDEAS, TEST_DATA, TRAINING_DATA, VALIDATION_DATA
+from toy_transformer.experiments import IDEAS, TEST_DATA, TRAINING_DATA, VALIDATION_DATA, retrain
 from toy_transformer.model import Transformer
 from toy_transformer.proofs.all_lengths import NotCertified, certify_all_lengths
 from toy_transformer.proofs.horizon import MAX_LENGTH, horizon, shortest_wrong_string
 from toy_transformer.proofs.logit import logit_of
 from toy_transformer.studies.leads import describe_heads
+from toy_transformer.training import TrainingConfig
 from toy_transformer.weights import build, numbers_of
 
 NOTEBOOKS = Path(__file__).parent.parent / "notebooks"
@@ -190,6 +191,22 @@ def test_small_starts_in_notebook_6(name):
             assert greatest == pytest.approx(0.25, abs=0.01)
         elif name != "16 heads":  # where W_O takes sixteen numbers, it starts within 1/4 in any case
             assert greatest > 0.5
+
+
+def test_embeddings_of_sixteen_numbers_start_three_times_as_long_in_notebook_6():
+    ideas = ("lower_magnitude_initializations", "all_initializations", "increased_dimensionality")
+    starts = {name: [Transformer(IDEAS[name].model, seed).embedding.weight[2:] for seed in range(50)] for name in ideas}
+    small, two, sixteen = (torch.cat(embeddings).norm(dim=1).mean() for embeddings in starts.values())
+    assert small < 0.5 * two
+    assert (sixteen / two).item() == pytest.approx(3, abs=0.3)
+
+
+def test_full_steps_of_the_small_start_in_notebook_6():
+    models = [Transformer(IDEAS["lower_magnitude_initializations"].model, seed) for seed in range(8)]
+    runs = retrain(models, TrainingConfig(first_stop_epoch=1, target_loss=1e9))
+    for epoch, step in {0: 0.02, 1: 0.05}.items():
+        sums = [run.model_at(epoch).embedding.weight[0].abs().sum().item() for run in runs]
+        assert 0.01 * np.mean(sums) == pytest.approx(step, abs=0.005)
 
 
 def test_whether_head_0_takes_b_or_c_in_notebook_5(good):

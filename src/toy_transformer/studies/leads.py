@@ -26,28 +26,32 @@ def describe_heads(model: Transformer) -> str:
 
 
 class Overshoot(NamedTuple):
-    """The smallest lead of a head when the loss first is small, and the greatest that it has from then on."""
+    """The smallest lead of a head and its query, when the loss first is small, and later where this lead is greatest.
 
+    A query is without its sign; all are medians of so many `trainings`.
+    """
+
+    trainings: int
     lead: float
+    query: float
     greatest_lead: float
+    greatest_query: float
 
 
 def overshoot(experiment: Experiment, num_steps: int = 200, small_loss: float = 0.05) -> Overshoot:
     """Say how far leads go on in an experiment's trainings, of `num_steps`, looked at in every tenth step.
 
-    These are medians of those in which the mean loss of a validation string falls below the `small_loss`. Raises
-    `ValueError` if none does, and for less than one of `num_steps`, or more than the training may have.
+    Those count in which the mean loss of a validation string falls below the `small_loss`. Raises `ValueError` if none
+    does, and for less than one of `num_steps`, or more than the training may have.
     """
     found, small_sum = [], small_loss * VALIDATION_DATA.num_strings
     for run in _train_steps(experiment, num_steps):
         if first := next((step for step, loss in enumerate(run.validation_losses, 1) if loss < small_sum), None):
-            models = (run.model_at(step) for step in range(first, num_steps + 1, 10))
-            leads = [min(lead for _, lead in looks_for(model)) for model in models]
-            found.append((leads[0], max(leads)))
+            points = [_smallest_lead(run.model_at(step)) for step in range(first, num_steps + 1, 10)]
+            found.append((*points[0], *max(points)))
     if not found:
         raise ValueError(f"no training of {num_steps} steps has a loss below {small_loss}")
-    lead, greatest_lead = (median(leads) for leads in zip(*found, strict=True))
-    return Overshoot(lead, greatest_lead)
+    return Overshoot(len(found), *(median(column) for column in zip(*found, strict=True)))
 
 
 class StepSize(NamedTuple):
@@ -78,6 +82,11 @@ def _train_steps(experiment: Experiment, num_steps: int) -> list[TrainedModel]:
         raise ValueError(f"{num_steps} steps: expected 1 to {most}")
     rule = replace(experiment.training, max_epochs=most, first_stop_epoch=num_steps, target_loss=1e9)
     return retrain([Transformer(experiment.model, seed) for seed in experiment.seeds], rule, training)
+
+
+def _smallest_lead(model: Transformer) -> tuple[float, float]:
+    """Give the smallest lead, and the query of its head."""
+    return min(zip((lead for _, lead in looks_for(model)), _queries(model).abs().tolist(), strict=True))
 
 
 def _query_arrows(model: Transformer) -> Float[Tensor, "head hidden_size"]:
