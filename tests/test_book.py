@@ -201,12 +201,12 @@ def test_embeddings_of_sixteen_numbers_start_three_times_as_long_in_notebook_6()
     assert (sixteen / two).item() == pytest.approx(3, abs=0.3)
 
 
-def test_full_steps_of_the_small_start_in_notebook_6():
+def test_the_small_start_does_not_stay_small_in_notebook_6():
+    """In the first epoch the sizes of the numbers of CLS get more than twice as large."""
     models = [Transformer(IDEAS["lower_magnitude_initializations"].model, seed) for seed in range(8)]
     runs = retrain(models, TrainingConfig(first_stop_epoch=1, target_loss=1e9))
-    for epoch, step in {0: 0.02, 1: 0.05}.items():
-        sums = [run.model_at(epoch).embedding.weight[0].abs().sum().item() for run in runs]
-        assert 0.01 * np.mean(sums) == pytest.approx(step, abs=0.005)
+    sums = [sum(run.model_at(epoch).embedding.weight[0].abs().sum().item() for run in runs) for epoch in (0, 1)]
+    assert sums[1] > 2 * sums[0]
 
 
 def test_whether_head_0_takes_b_or_c_in_notebook_5(good):

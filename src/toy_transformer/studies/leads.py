@@ -2,9 +2,10 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from statistics import fmean, median
+from statistics import fmean
 from typing import NamedTuple
 
+import numpy as np
 from jaxtyping import Float
 from torch import Tensor
 
@@ -25,53 +26,38 @@ def describe_heads(model: Transformer) -> str:
     return ", ".join(f"{letter} {lead:.2g}" for letter, lead in looks_for(model))
 
 
-class Overshoot(NamedTuple):
-    """The smallest lead of a head and its query, when the loss first is small, and later where this lead is greatest.
+def leads_near_small_loss(
+    experiment: Experiment, offsets: Sequence[int], num_steps: int = 300, small_loss: float = 0.05
+) -> Float[np.ndarray, "training offset"]:
+    """Give the smallest lead of a head in an experiment's trainings, so many steps after their loss first is small.
 
-    A query is without its sign; all are medians of so many `trainings`.
+    Those count in which the mean loss of a validation string falls below the `small_loss`, soon enough that
+    `num_steps` have all the `offsets`. Offsets before the first step have no lead: they are not a number. Raises
+    `ValueError` if no training counts, and for less than one of `num_steps`, or more than the training may have.
     """
-
-    trainings: int
-    lead: float
-    query: float
-    greatest_lead: float
-    greatest_query: float
-
-
-def overshoot(experiment: Experiment, num_steps: int = 200, small_loss: float = 0.05) -> Overshoot:
-    """Say how far leads go on in an experiment's trainings, of `num_steps`, looked at in every tenth step.
-
-    Those count in which the mean loss of a validation string falls below the `small_loss`. Raises `ValueError` if none
-    does, and for less than one of `num_steps`, or more than the training may have.
-    """
-    found, small_sum = [], small_loss * VALIDATION_DATA.num_strings
+    small_sum, found = small_loss * VALIDATION_DATA.num_strings, []
     for run in _train_steps(experiment, num_steps):
-        if first := next((step for step, loss in enumerate(run.validation_losses, 1) if loss < small_sum), None):
-            points = [_smallest_lead(run.model_at(step)) for step in range(first, num_steps + 1, 10)]
-            found.append((*points[0], *max(points)))
+        losses = run.validation_losses[: num_steps - max(offsets)]
+        if first := next((step for step, loss in enumerate(losses, 1) if loss < small_sum), None):
+            steps = [first + offset for offset in offsets]
+            found.append([_smallest_lead(run.model_at(step)) if step >= 0 else np.nan for step in steps])
     if not found:
-        raise ValueError(f"no training of {num_steps} steps has a loss below {small_loss}")
-    return Overshoot(len(found), *(median(column) for column in zip(*found, strict=True)))
+        raise ValueError(f"no training of {num_steps} steps has a loss below {small_loss} in time")
+    return np.array(found)
 
 
 class StepSize(NamedTuple):
-    """By how much a step of training changes a number of W_Q, and the query of CLS in a head: means, without sign.
-
-    In a full step each number of W_Q changes by the learning rate, so that the query changes by the most that can be.
-    """
+    """By how much a step of training changes a number of W_Q, and the query of CLS in a head: means, without sign."""
 
     number_of_W_Q: float
     query: float
-    full: float
 
 
 def first_step(experiment: Experiment) -> StepSize:
     """Say how large the first step of an experiment's trainings is."""
     runs = _train_steps(experiment, 1)
     before, after = ([run.model_at(step) for run in runs] for step in (0, 1))
-    moved, changed = (_mean_change(of, before, after) for of in (_query_arrows, _queries))
-    sum_of_sizes = fmean(model.embedding.weight[0].abs().sum().item() for model in before)
-    return StepSize(moved, changed, experiment.training.learning_rate * sum_of_sizes)
+    return StepSize(*(_mean_change(of, before, after) for of in (_query_arrows, _queries)))
 
 
 def _train_steps(experiment: Experiment, num_steps: int) -> list[TrainedModel]:
@@ -84,9 +70,8 @@ def _train_steps(experiment: Experiment, num_steps: int) -> list[TrainedModel]:
     return retrain([Transformer(experiment.model, seed) for seed in experiment.seeds], rule, training)
 
 
-def _smallest_lead(model: Transformer) -> tuple[float, float]:
-    """Give the smallest lead, and the query of its head."""
-    return min(zip((lead for _, lead in looks_for(model)), _queries(model).abs().tolist(), strict=True))
+def _smallest_lead(model: Transformer) -> float:
+    return min(lead for _, lead in looks_for(model))
 
 
 def _query_arrows(model: Transformer) -> Float[Tensor, "head hidden_size"]:
