@@ -17,13 +17,12 @@ from toy_transformer.data import concatenate
 from toy_transformer.editing.hand_written import scale_query
 from toy_transformer.editing.heads import Pruning, horizon_importance, prune
 from toy_transformer.editing.reduction import readings, squeeze, without_heads
-from toy_transformer.experiments import IDEAS, TEST_DATA, TRAINING_DATA, VALIDATION_DATA, retrain
+from toy_transformer.experiments import IDEAS, TEST_DATA, TRAINING_DATA, VALIDATION_DATA
 from toy_transformer.model import Transformer
 from toy_transformer.proofs.all_lengths import NotCertified, certify_all_lengths
 from toy_transformer.proofs.horizon import MAX_LENGTH, horizon, shortest_wrong_string
 from toy_transformer.proofs.logit import logit_of
 from toy_transformer.studies.leads import describe_heads
-from toy_transformer.training import TrainingConfig
 from toy_transformer.weights import build, numbers_of
 
 NOTEBOOKS = Path(__file__).parent.parent / "notebooks"
@@ -139,9 +138,9 @@ def test_notebook_4(runs, good):
     by_epoch = re.search(r"seed 5: ([\d, ]+);", shown("04"))[1].split(", ")
     _, after_2, *_, at_last = (int(length.replace(",", "")) for length in by_epoch)
     assert 5.5 < losses[1] / losses[7] < 6.5 and 6.5 < after_2 / at_last < 7.5
-    pairs = [[int(x.replace(",", "")) for x in row] for row in re.findall(r"^\d +(\S+) +(\S+)$", shown("04"), re.M)]
-    assert len(pairs) == 8 and all(without > with_decay for with_decay, without in pairs)
-    assert pairs[5][0] == 2166 and pairs[5][1] > 20 * pairs[5][0]
+    pairs = re.findall(r"^(\d) +\d +(\S+) +(\S+)$", shown("04"), re.M)
+    assert len(pairs) == 8
+    assert all(int(without.replace(",", "")) > int(usual.replace(",", "")) for _, usual, without in pairs)
 
 
 @pytest.mark.parametrize(("seed", "too_small", "enough"), [(2, 0.4, 0.6)])
@@ -199,14 +198,6 @@ def test_embeddings_of_sixteen_numbers_start_three_times_as_long_in_notebook_6()
     small, two, sixteen = (torch.cat(embeddings).norm(dim=1).mean() for embeddings in starts.values())
     assert small < 0.5 * two
     assert (sixteen / two).item() == pytest.approx(3, abs=0.3)
-
-
-def test_the_small_start_does_not_stay_small_in_notebook_6():
-    """In the first epoch the sizes of the numbers of CLS get more than twice as large."""
-    models = [Transformer(IDEAS["lower_magnitude_initializations"].model, seed) for seed in range(8)]
-    runs = retrain(models, TrainingConfig(first_stop_epoch=1, target_loss=1e9))
-    sums = [sum(run.model_at(epoch).embedding.weight[0].abs().sum().item() for run in runs) for epoch in (0, 1)]
-    assert sums[1] > 2 * sums[0]
 
 
 def test_whether_head_0_takes_b_or_c_in_notebook_5(good):
