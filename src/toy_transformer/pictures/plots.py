@@ -374,8 +374,8 @@ def plot_leads(
         ax.plot(offsets, medians, color=INK, linewidth=2.5)
         ax.set(title=kind.replace(", ", ",\n"), xlabel="steps from then on")
         at_0, at_end = medians[list(offsets).index(0)], medians[-1]
-        words = f"{kind}, {len(lines)} trainings: median {at_0:.1f} when the loss is small"
-        describe(ax, f"{words}, {at_end:.1f} after {offsets[-1]} steps more.")
+        words = f"{kind}, {len(lines)} trainings: median {at_0:.2f} when the loss is small"
+        describe(ax, f"{words}, {at_end:.2f} after {offsets[-1]} steps more.")
     axes[0].set(ylabel="smaller lead", ylim=(0, None))
     return tuple(axes)
 
