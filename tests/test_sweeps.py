@@ -212,6 +212,8 @@ def test_which_ideas_help():
     assert min(clean[sixteen], clean["no weight decay"]) > 20
     assert horizons[sixteen] > 20 * horizons[plain] and horizons["no weight decay"] > 10 * horizons[sixteen]
     assert reached["no weight decay"].low > reached[sixteen].high
+    leads = {name: np.median([min(lead for _, lead in row.heads) for row in each]) for name, each in rows.items()}
+    assert leads[sixteen] < leads["no weight decay"] - 1.5 and abs(leads["no weight decay"] - 12) < 1
     perfect = [row.horizon for row in rows["no weight decay"] if row.errors == 0]
     assert max(perfect) > 2000 * min(perfect)
     assert table["default_embeddings_initialization"]["other errors"].count == 0
