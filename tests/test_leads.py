@@ -9,7 +9,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 from toy_transformer.data import from_counts
 from toy_transformer.experiments import TRAINING_DATA, Experiment, retrain
 from toy_transformer.model import Transformer
-from toy_transformer.studies.leads import describe_heads, first_step, leads_near_small_loss, looks_for
+from toy_transformer.studies.leads import describe_heads, first_step, looks_for, near_small_loss
 from toy_transformer.training import TrainingConfig
 
 
@@ -20,7 +20,7 @@ def test_what_the_heads_of_the_published_model_look_for(walkthrough):
     assert describe_heads(walkthrough.model) == "a 7.2, b 7.8"
 
 
-def test_leads_near_small_loss():
+def test_near_small_loss():
     """Against epochs of one step."""
     training = replace(TRAINING_DATA, epoch_size=TRAINING_DATA.batch_size)
     by_step = TrainingConfig(max_epochs=30 * 156, first_stop_epoch=200, target_loss=1e9)
@@ -30,17 +30,20 @@ def test_leads_near_small_loss():
     for step in (first, first + 10):
         _, second, best = run.model_at(step).trace(["abc"]).attention_scores[0, :, 0, 1:].sort(dim=1).values.T
         leads.append((best - second).min().item())
-    (found,) = leads_near_small_loss(Experiment(seeds=[5]), [-first - 1, 0, 10], 200)
-    assert found == pytest.approx(leads, rel=1e-3, nan_ok=True)
+    found = near_small_loss(Experiment(seeds=[5]), [-first - 1, 0, 10], 200)
+    assert found.leads[0] == pytest.approx(leads, rel=1e-3, nan_ok=True)
+    assert found.query_step == pytest.approx(
+        0.01 * run.model_at(first).embedding.weight[0].abs().sum().item(), rel=1e-3
+    )
 
 
 def test_trainings_whose_loss_gets_small_in_time():
-    assert leads_near_small_loss(Experiment(seeds=[13, 5, 9]), [0], 150).shape == (2, 1)
-    assert leads_near_small_loss(Experiment(seeds=[5]), [0, 21], 150).shape == (1, 2)
+    assert near_small_loss(Experiment(seeds=[13, 5, 9]), [0], 150).leads.shape == (2, 1)
+    assert near_small_loss(Experiment(seeds=[5]), [0, 21], 150).leads.shape == (1, 2)
     with pytest.raises(ValueError, match="no training of 150 steps has a loss below 0.05 in time"):
-        leads_near_small_loss(Experiment(seeds=[13]), [0], 150)
+        near_small_loss(Experiment(seeds=[13]), [0], 150)
     with pytest.raises(ValueError, match="in time"):
-        leads_near_small_loss(Experiment(seeds=[5]), [0, 22], 150)
+        near_small_loss(Experiment(seeds=[5]), [0, 22], 150)
 
 
 def test_the_first_step():
@@ -60,4 +63,4 @@ def test_the_first_step():
 @pytest.mark.parametrize("num_steps", [-1, 0, 4700])
 def test_refuses_steps_that_cannot_be(num_steps):
     with pytest.raises(ValueError, match=f"{num_steps} steps: expected 1 to 46"):
-        leads_near_small_loss(Experiment(), [0], num_steps)
+        near_small_loss(Experiment(), [0], num_steps)

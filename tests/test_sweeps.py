@@ -16,7 +16,7 @@ from toy_transformer.experiments import Data, Experiment
 from toy_transformer.model import ModelConfig, Transformer
 from toy_transformer.proofs.horizon import horizon
 from toy_transformer.studies import sweeps
-from toy_transformer.studies.leads import leads_near_small_loss
+from toy_transformer.studies.leads import near_small_loss
 from toy_transformer.studies.parallel import process_pool
 from toy_transformer.studies.sweeps import sweep
 from toy_transformer.task import Task
@@ -239,7 +239,7 @@ def test_leads_overshoot_in_notebook_6():
     large = replace(usual, training=TrainingConfig(learning_rate=0.03, final_learning_rate=0.015))
     kinds = {"usual": usual, "large": large, "sixteen": sixteen}
     kinds["no momentum"] = replace(sixteen, training=TrainingConfig(beta1=0.0))
-    medians = {kind: np.median(leads_near_small_loss(kinds[kind], [0, 48]), axis=0) for kind in kinds}
+    medians = {kind: np.median(near_small_loss(kinds[kind], [0, 48]).leads, axis=0) for kind in kinds}
     farther = {kind: later - at_once for kind, (at_once, later) in medians.items()}
     assert max(farther["usual"], farther["no momentum"]) < 1 < 3 < farther["large"] < farther["sixteen"] - 2
     assert all(3.5 < at_once < 5.5 for at_once, _ in medians.values())
