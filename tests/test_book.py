@@ -245,6 +245,16 @@ def pruned_by_horizon(runs) -> Callable[[int], tuple[Transformer, Pruning]]:
     return pruned
 
 
+def test_which_head_goes_first_in_notebook_7(pruned_by_horizon):
+    """Of model 3, the one that takes most off the logit of a long string, where others have lost their letter, too."""
+    model, pruning = pruned_by_horizon(3)
+    short, long = model.trace(["ab", "abc{30000}"]).means[:, :, 0, 0]
+    taken = (short - long) * (model.classifier.weight[0] @ model.self_attention_block.W_O.weight)
+    order = taken.argsort(descending=True).tolist()
+    assert order[0] == next(iter(pruning.silent))
+    assert taken[order[0]] > 1.5 * taken[order[1]] and (taken > 0.5).sum() > 5
+
+
 def test_what_becomes_of_model_3_in_notebook_7(pruned_by_horizon):
     model, pruning = pruned_by_horizon(3)
     two_heads = without_heads(model, pruning.down_to(2))
