@@ -245,8 +245,10 @@ def test_leads_overshoot_in_notebook_6():
     farther = {name: later - at_once for name, (at_once, later) in medians.items()}
     assert farther["no momentum"] < farther["usual"] < 1 < 2.5 < farther["small start"] < farther["large"]
     assert farther["large"] < farther["sixteen"] - 2
-    steps = [near[name].query_step for name in kinds if name != "no momentum"]
-    assert steps == sorted(steps)
+    steps = {name: each.query_step for name, each in near.items() if name != "no momentum"}
+    assert list(steps.values()) == sorted(steps.values())
+    after_nine_steps = {name: (medians[name][0] ** 0.5 + 9 * step) ** 2 for name, step in steps.items()}
+    assert all(0 < medians[name][1] - lead + 0.1 < 1.4 for name, lead in after_nine_steps.items())
     assert all(3 < at_once < 5.5 for at_once, _ in medians.values())
     rows = sweeps.sweep_each(kinds, range(32))
     missing = {name: sweeps.share(sweeps.outcomes(each)["other errors"], 32) for name, each in rows.items()}
