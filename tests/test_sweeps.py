@@ -247,8 +247,6 @@ def test_leads_overshoot_in_notebook_6():
     assert farther["large"] < farther["sixteen"] - 2
     steps = {name: each.query_step for name, each in near.items() if name != "no momentum"}
     assert list(steps.values()) == sorted(steps.values())
-    after_nine_steps = {name: (medians[name][0] ** 0.5 + 9 * step) ** 2 for name, step in steps.items()}
-    assert all(0 < medians[name][1] - lead + 0.1 < 1.4 for name, lead in after_nine_steps.items())
     assert all(3 < at_once < 5.5 for at_once, _ in medians.values())
     rows = sweeps.sweep_each(kinds, range(32))
     missing = {name: sweeps.share(sweeps.outcomes(each)["other errors"], 32) for name, each in rows.items()}
