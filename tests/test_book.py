@@ -200,6 +200,14 @@ def test_embeddings_of_sixteen_numbers_start_three_times_as_long_in_notebook_6()
     assert (sixteen / two).item() == pytest.approx(3, abs=0.3)
 
 
+def test_embeddings_of_a_small_start_grow_in_notebook_6(runs):
+    for seed, run in enumerate(runs["lower_magnitude_initializations"]):
+        start, end = (
+            model.embedding.weight[0].abs().sum() for model in (Transformer(run.model.config, seed), run.model)
+        )
+        assert end > 2 * start
+
+
 def test_whether_head_0_takes_b_or_c_in_notebook_5(good):
     """With κ = 0.2, all that the proof lacks is a leader of head 0 for `bc`."""
     logit = logit_of(good)
@@ -249,6 +257,7 @@ def test_what_becomes_of_model_3_in_notebook_7(pruned_by_horizon):
     model, pruning = pruned_by_horizon(3)
     two_heads = without_heads(model, pruning.down_to(2))
     (_, lead), _ = looks_for(two_heads)
+    assert lead == pytest.approx(12.24, abs=0.005)
     assert horizon(two_heads) > 3 * math.exp(lead)  # three times e^lead rivals leave a quarter of the attention
     points = readings(two_heads, SETS)
     normal = np.linalg.svd(points - points.mean(axis=0)).Vh[2]
