@@ -202,10 +202,9 @@ def test_embeddings_of_sixteen_numbers_start_three_times_as_long_in_notebook_6()
 
 def test_embeddings_of_a_small_start_grow_in_notebook_6(runs):
     for seed, run in enumerate(runs["lower_magnitude_initializations"]):
-        start, end = (
-            model.embedding.weight[0].abs().sum() for model in (Transformer(run.model.config, seed), run.model)
-        )
-        assert end > 2 * start
+        start = Transformer(run.model.config, seed)
+        before, after = (model.embedding.weight[0].abs().sum() for model in (start, run.model))
+        assert after > 2 * before
 
 
 def test_whether_head_0_takes_b_or_c_in_notebook_5(good):
