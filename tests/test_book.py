@@ -207,6 +207,14 @@ def test_embeddings_of_a_small_start_grow_in_notebook_6(runs):
         assert after > 2 * before
 
 
+def test_the_sum_of_the_sizes_of_cls_in_notebook_6(runs):
+    two, sixteen = (
+        np.mean([run.model.embedding.weight[0].abs().sum().item() for run in runs[name]])
+        for name in ("all_initializations", "increased_dimensionality")
+    )
+    assert sixteen / two == pytest.approx(6, abs=0.5)
+
+
 def test_whether_head_0_takes_b_or_c_in_notebook_5(good):
     """With κ = 0.2, all that the proof lacks is a leader of head 0 for `bc`."""
     logit = logit_of(good)
