@@ -200,19 +200,10 @@ def test_embeddings_of_sixteen_numbers_start_three_times_as_long_in_notebook_6()
     assert (sixteen / two).item() == pytest.approx(3, abs=0.3)
 
 
-def test_embeddings_of_a_small_start_grow_in_notebook_6(runs):
-    for seed, run in enumerate(runs["lower_magnitude_initializations"]):
-        start = Transformer(run.model.config, seed)
-        before, after = (model.embedding.weight[0].abs().sum() for model in (start, run.model))
-        assert after > 2 * before
-
-
-def test_the_sum_of_the_sizes_of_cls_in_notebook_6(runs):
-    two, sixteen = (
-        np.mean([run.model.embedding.weight[0].abs().sum().item() for run in runs[name]])
-        for name in ("all_initializations", "increased_dimensionality")
-    )
-    assert sixteen / two == pytest.approx(6, abs=0.5)
+def test_the_sizes_of_cls_in_notebook_6(runs):
+    kinds = ("all_initializations", "lower_magnitude_initializations", "increased_dimensionality")
+    sums = [np.mean([run.model.embedding.weight[0].abs().sum().item() for run in runs[kind]]) for kind in kinds]
+    assert [round(total) for total in sums] == [2, 5, 13]
 
 
 def test_whether_head_0_takes_b_or_c_in_notebook_5(good):
