@@ -203,7 +203,7 @@ def test_embeddings_of_sixteen_numbers_start_three_times_as_long_in_notebook_6()
 def test_the_sizes_of_cls_in_notebook_6(runs):
     kinds = ("all_initializations", "lower_magnitude_initializations", "increased_dimensionality")
     sums = [np.mean([run.model.embedding.weight[0].abs().sum().item() for run in runs[kind]]) for kind in kinds]
-    assert [round(total) for total in sums] == [2, 5, 13]
+    assert 2 * sums[0] < sums[1] < sums[2] / 2
 
 
 def test_whether_head_0_takes_b_or_c_in_notebook_5(good):
