@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from statistics import fmean, median
+from statistics import fmean
 from typing import NamedTuple
 
 import numpy as np
@@ -26,37 +26,24 @@ def describe_heads(model: Transformer) -> str:
     return ", ".join(f"{letter} {lead:.2g}" for letter, lead in looks_for(model))
 
 
-class NearSmallLoss(NamedTuple):
-    """The smallest lead of a head, so many steps after the loss first is small, and then the step of a query.
-
-    `leads` are not a number before the first step of training. The `query_step` is the learning rate times the sum of
-    the sizes of the numbers of CLS: by so much a query changes where each number of W_Q changes by the learning rate.
-    It is a median.
-    """
-
-    leads: Float[np.ndarray, "training offset"]
-    query_step: float
-
-
 def near_small_loss(
     experiment: Experiment, offsets: Sequence[int], num_steps: int = 300, small_loss: float = 0.05
-) -> NearSmallLoss:
-    """Say how an experiment's trainings go on, at these `offsets` in steps from where the loss first is small.
+) -> Float[np.ndarray, "training offset"]:
+    """Give the smallest lead of a head, at these `offsets` in steps from where the loss first is small.
 
-    Those count in which the mean loss of a validation string falls below the `small_loss`, soon enough that
-    `num_steps` have all the `offsets`. Raises `ValueError` if no training counts, and for less than one of
-    `num_steps`, or more than the training may have.
+    It is not a number before the first step of training. Those trainings count in which the mean loss of a
+    validation string falls below the `small_loss`, soon enough that `num_steps` have all the `offsets`. Raises
+    `ValueError` if no training counts, and for less than one of `num_steps`, or more than the training may have.
     """
-    small_sum, leads, sums = small_loss * VALIDATION_DATA.num_strings, [], []
+    small_sum, leads = small_loss * VALIDATION_DATA.num_strings, []
     for run in _train_steps(experiment, num_steps):
         losses = run.validation_losses[: num_steps - max(offsets)]
         if first := next((step for step, loss in enumerate(losses, 1) if loss < small_sum), None):
             steps = [first + offset for offset in offsets]
             leads.append([_smallest_lead(run.model_at(step)) if step >= 0 else np.nan for step in steps])
-            sums.append(run.model_at(first).embedding.weight[0].abs().sum().item())
     if not leads:
         raise ValueError(f"no training of {num_steps} steps has a loss below {small_loss} in time")
-    return NearSmallLoss(np.array(leads), experiment.training.learning_rate * median(sums))
+    return np.array(leads)
 
 
 class StepSize(NamedTuple):
