@@ -25,24 +25,22 @@ def test_near_small_loss():
     training = replace(TRAINING_DATA, epoch_size=TRAINING_DATA.batch_size)
     by_step = TrainingConfig(max_epochs=30 * 156, first_stop_epoch=200, target_loss=1e9)
     (run,) = retrain([Transformer(seed=5)], by_step, training)
-    first = next(step for step in range(1, 201) if run.validation_losses[step - 1] / 960 < 0.05)
+    first = next(step for step in range(1, 201) if run.validation_losses[step - 1] / 960 < 0.1)
     leads = [np.nan]
     for step in (first, first + 10):
         _, second, best = run.model_at(step).trace(["abc"]).attention_scores[0, :, 0, 1:].sort(dim=1).values.T
         leads.append((best - second).min().item())
     found = near_small_loss(Experiment(seeds=[5]), [-first - 1, 0, 10], 200)
-    assert found.leads[0] == pytest.approx(leads, rel=1e-3, nan_ok=True)
-    cls = run.model_at(first).embedding.weight[0]
-    assert found.query_steps == pytest.approx([0.01 * (cls @ cls.sign()).item()], rel=1e-3)
+    assert found[0] == pytest.approx(leads, rel=1e-3, nan_ok=True)
 
 
 def test_trainings_whose_loss_gets_small_in_time():
-    assert near_small_loss(Experiment(seeds=[13, 5, 9]), [0], 150).leads.shape == (2, 1)
-    assert near_small_loss(Experiment(seeds=[5]), [0, 21], 150).leads.shape == (1, 2)
-    with pytest.raises(ValueError, match="no training of 150 steps has a loss below 0.05 in time"):
+    assert near_small_loss(Experiment(seeds=[13, 5, 9]), [0], 150).shape == (2, 1)
+    assert near_small_loss(Experiment(seeds=[5]), [0, 26], 150).shape == (1, 2)
+    with pytest.raises(ValueError, match="no training of 150 steps has a loss below 0.1 in time"):
         near_small_loss(Experiment(seeds=[13]), [0], 150)
     with pytest.raises(ValueError, match="in time"):
-        near_small_loss(Experiment(seeds=[5]), [0, 22], 150)
+        near_small_loss(Experiment(seeds=[5]), [0, 27], 150)
 
 
 def test_the_first_step():

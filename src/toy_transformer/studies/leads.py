@@ -26,36 +26,24 @@ def describe_heads(model: Transformer) -> str:
     return ", ".join(f"{letter} {lead:.2g}" for letter, lead in looks_for(model))
 
 
-class NearSmallLoss(NamedTuple):
-    """The smallest lead of a head near the step in which the loss first is small, and how far a query can move there.
-
-    So far it moves if each number of W_Q moves by the learning rate: the sum of the sizes of CLS, times that rate.
-    """
-
-    leads: Float[np.ndarray, "training offset"]
-    query_steps: Float[np.ndarray, "training"]
-
-
 def near_small_loss(
-    experiment: Experiment, offsets: Sequence[int], num_steps: int = 300, small_loss: float = 0.05
-) -> NearSmallLoss:
-    """Give the leads at these `offsets` in steps from where the loss first is small, and there the step of a query.
+    experiment: Experiment, offsets: Sequence[int], num_steps: int = 300, small_loss: float = 0.1
+) -> Float[np.ndarray, "training offset"]:
+    """Give the smallest lead of a head, at these `offsets` in steps from where the loss first is small.
 
-    A lead is not a number before the first step of training. Those trainings count in which the mean loss of a
+    It is not a number before the first step of training. Those trainings count in which the mean loss of a
     validation string falls below the `small_loss`, soon enough that `num_steps` have all the `offsets`. Raises
     `ValueError` if no training counts, and for less than one of `num_steps`, or more than the training may have.
     """
-    small_sum, leads, query_steps = small_loss * VALIDATION_DATA.num_strings, [], []
+    small_sum, leads = small_loss * VALIDATION_DATA.num_strings, []
     for run in _train_steps(experiment, num_steps):
         losses = run.validation_losses[: num_steps - max(offsets)]
         if first := next((step for step, loss in enumerate(losses, 1) if loss < small_sum), None):
             steps = [first + offset for offset in offsets]
             leads.append([_smallest_lead(run.model_at(step)) if step >= 0 else np.nan for step in steps])
-            cls = run.model_at(first).embedding.weight[0]
-            query_steps.append(experiment.training.learning_rate * cls.abs().sum().item())
     if not leads:
         raise ValueError(f"no training of {num_steps} steps has a loss below {small_loss} in time")
-    return NearSmallLoss(np.array(leads), np.array(query_steps))
+    return np.array(leads)
 
 
 class StepSize(NamedTuple):
