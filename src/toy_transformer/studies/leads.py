@@ -1,6 +1,6 @@
 """Which letter a head looks for, and how clearly, in a trained model and while one trains."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from statistics import fmean
 from typing import NamedTuple
@@ -47,7 +47,7 @@ def near_small_loss(
 
 
 class StepSize(NamedTuple):
-    """By how much a step of training changes a number of W_Q, and the query of CLS in a head: means, without sign."""
+    """By how much a step of training changes a number of W_Q, and, by that, the query of CLS: means, without sign."""
 
     number_of_W_Q: float
     query: float
@@ -55,9 +55,10 @@ class StepSize(NamedTuple):
 
 def first_step(experiment: Experiment) -> StepSize:
     """Say how large the first step of an experiment's trainings is."""
-    runs = _train_steps(experiment, 1)
-    before, after = ([run.model_at(step) for run in runs] for step in (0, 1))
-    return StepSize(*(_mean_change(of, before, after) for of in (_query_arrows, _queries)))
+    starts, ends = zip(*((run.model_at(0), run.model_at(1)) for run in _train_steps(experiment, 1)), strict=True)
+    moves = [_query_arrows(end) - _query_arrows(start) for start, end in zip(starts, ends, strict=True)]
+    queries = [move @ start.embedding.weight[0] for move, start in zip(moves, starts, strict=True)]
+    return StepSize(*(fmean(change.abs().mean().item() for change in changes) for changes in (moves, queries)))
 
 
 def _train_steps(experiment: Experiment, num_steps: int) -> list[TrainedModel]:
@@ -76,13 +77,3 @@ def _smallest_lead(model: Transformer) -> float:
 
 def _query_arrows(model: Transformer) -> Float[Tensor, "head hidden_size"]:
     return model.self_attention_block.W_Q.weight
-
-
-def _queries(model: Transformer) -> Float[Tensor, "head"]:
-    return _query_arrows(model) @ model.embedding.weight[0]
-
-
-def _mean_change(
-    of: Callable[[Transformer], Tensor], before: Sequence[Transformer], after: Sequence[Transformer]
-) -> float:
-    return fmean((of(new) - of(old)).abs().mean().item() for old, new in zip(before, after, strict=True))
