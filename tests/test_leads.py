@@ -31,12 +31,15 @@ def test_near_small_loss():
         _, second, best = run.model_at(step).trace(["abc"]).attention_scores[0, :, 0, 1:].sort(dim=1).values.T
         leads.append((best - second).min().item())
     found = near_small_loss(Experiment(seeds=[5]), [-first - 1, 0, 10], 200)
-    assert found[0] == pytest.approx(leads, rel=1e-3, nan_ok=True)
+    assert found.leads[0] == pytest.approx(leads, rel=1e-3, nan_ok=True)
+    cls = run.model_at(first).embedding.weight[0]
+    sizes = [np.nan, (cls @ cls.sign()).item()]
+    assert found.cls_sizes[0, :2] == pytest.approx(sizes, rel=1e-3, nan_ok=True)
 
 
 def test_trainings_whose_loss_gets_small_in_time():
-    assert near_small_loss(Experiment(seeds=[13, 5, 9]), [0], 150).shape == (2, 1)
-    assert near_small_loss(Experiment(seeds=[5]), [0, 26], 150).shape == (1, 2)
+    assert near_small_loss(Experiment(seeds=[13, 5, 9]), [0], 150).leads.shape == (2, 1)
+    assert near_small_loss(Experiment(seeds=[5]), [0, 26], 150).leads.shape == (1, 2)
     with pytest.raises(ValueError, match="no training of 150 steps has a loss below 0.1 in time"):
         near_small_loss(Experiment(seeds=[13]), [0], 150)
     with pytest.raises(ValueError, match="in time"):

@@ -239,7 +239,7 @@ def test_leads_overshoot_in_notebook_6():
     large = replace(usual, training=TrainingConfig(learning_rate=0.03, final_learning_rate=0.015))
     no_momentum = replace(sixteen, training=TrainingConfig(beta1=0.0))
     kinds = {"usual": usual, "large": large, "sixteen": sixteen, "no momentum": no_momentum}
-    medians = {name: np.median(near_small_loss(kind, [0, 48]), axis=0) for name, kind in kinds.items()}
+    medians = {name: np.median(near_small_loss(kind, [0, 48]).leads, axis=0) for name, kind in kinds.items()}
     farther = {name: later - at_once for name, (at_once, later) in medians.items()}
     assert farther["no momentum"] < 1 < farther["usual"] < 2 < 3 < farther["large"] < farther["sixteen"] - 2
     assert all(2.5 < at_once < 5.5 for at_once, _ in medians.values())

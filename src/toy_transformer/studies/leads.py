@@ -26,24 +26,31 @@ def describe_heads(model: Transformer) -> str:
     return ", ".join(f"{letter} {lead:.2g}" for letter, lead in looks_for(model))
 
 
+class NearSmallLoss(NamedTuple):
+    """The smallest lead of a head, and the sum of the sizes of the numbers of CLS, near a small loss."""
+
+    leads: Float[np.ndarray, "training offset"]
+    cls_sizes: Float[np.ndarray, "training offset"]
+
+
 def near_small_loss(
     experiment: Experiment, offsets: Sequence[int], num_steps: int = 300, small_loss: float = 0.1
-) -> Float[np.ndarray, "training offset"]:
-    """Give the smallest lead of a head, at these `offsets` in steps from where the loss first is small.
+) -> NearSmallLoss:
+    """Look at trainings at these `offsets` in steps from where the loss first is small.
 
-    It is not a number before the first step of training. Those trainings count in which the mean loss of a
+    There are no numbers before the first step of training. Those trainings count in which the mean loss of a
     validation string falls below the `small_loss`, soon enough that `num_steps` have all the `offsets`. Raises
     `ValueError` if no training counts, and for less than one of `num_steps`, or more than the training may have.
     """
-    small_sum, leads = small_loss * VALIDATION_DATA.num_strings, []
+    small_sum, found = small_loss * VALIDATION_DATA.num_strings, []
     for run in _train_steps(experiment, num_steps):
         losses = run.validation_losses[: num_steps - max(offsets)]
         if first := next((step for step, loss in enumerate(losses, 1) if loss < small_sum), None):
             steps = [first + offset for offset in offsets]
-            leads.append([_smallest_lead(run.model_at(step)) if step >= 0 else np.nan for step in steps])
-    if not leads:
+            found.append([_lead_and_size(run.model_at(step)) if step >= 0 else (np.nan, np.nan) for step in steps])
+    if not found:
         raise ValueError(f"no training of {num_steps} steps has a loss below {small_loss} in time")
-    return np.array(leads)
+    return NearSmallLoss(*np.moveaxis(np.array(found), -1, 0))
 
 
 class StepSize(NamedTuple):
@@ -71,8 +78,8 @@ def _train_steps(experiment: Experiment, num_steps: int) -> list[TrainedModel]:
     return retrain([Transformer(experiment.model, seed) for seed in experiment.seeds], rule, training)
 
 
-def _smallest_lead(model: Transformer) -> float:
-    return min(lead for _, lead in looks_for(model))
+def _lead_and_size(model: Transformer) -> tuple[float, float]:
+    return min(lead for _, lead in looks_for(model)), model.embedding.weight[0].abs().sum().item()
 
 
 def _query_arrows(model: Transformer) -> Float[Tensor, "head hidden_size"]:
