@@ -204,7 +204,7 @@ def test_the_sizes_of_cls_in_notebook_6(runs):
     kinds = ("all_initializations", "lower_magnitude_initializations", "increased_dimensionality")
     models = {kind: ([run.model_at(0) for run in runs[kind]], [run.model for run in runs[kind]]) for kind in kinds}
     two, small, sixteen = ([_mean_size_of_cls(each) for each in models[kind]] for kind in kinds)
-    assert (two[0], sixteen[0]) == pytest.approx((1.39, 12.38), abs=0.005)
+    assert (two[0], small[0], sixteen[0]) == pytest.approx((1.39, 1.76, 12.38), abs=0.005)
     assert 2 * two[1] < small[1] < sixteen[1] / 2
 
 

@@ -243,6 +243,8 @@ def test_leads_overshoot_in_notebook_6():
     farther = {name: later - at_once for name, (at_once, later) in medians.items()}
     assert farther["no momentum"] < 1 < farther["usual"] < 2 < 3 < farther["large"] < farther["sixteen"] - 2
     assert all(2.5 < at_once < 5.5 for at_once, _ in medians.values())
+    earlier = {name: np.median(near_small_loss(kind, [0], small_loss=0.2).leads) for name, kind in kinds.items()}
+    assert max(earlier["usual"], earlier["large"]) < 2.5 < 3 < min(earlier["sixteen"], earlier["no momentum"])
     rows = sweeps.sweep_each(kinds, range(32))
     missing = {name: sweeps.share(sweeps.outcomes(each)["other errors"], 32) for name, each in rows.items()}
     few, many = ("large", "sixteen"), ("usual", "no momentum")
