@@ -9,7 +9,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 from toy_transformer.data import from_counts
 from toy_transformer.experiments import TRAINING_DATA, Experiment, retrain
 from toy_transformer.model import Transformer
-from toy_transformer.studies.leads import describe_heads, first_step, looks_for, near_small_loss
+from toy_transformer.studies.leads import describe_heads, first_step, looks_for, overshoot
 from toy_transformer.training import TrainingConfig
 
 
@@ -20,30 +20,29 @@ def test_what_the_heads_of_the_published_model_look_for(walkthrough):
     assert describe_heads(walkthrough.model) == "a 7.2, b 7.8"
 
 
-def test_near_small_loss():
+def test_overshoot():
     """Against epochs of one step."""
     training = replace(TRAINING_DATA, epoch_size=TRAINING_DATA.batch_size)
     by_step = TrainingConfig(max_epochs=30 * 156, first_stop_epoch=200, target_loss=1e9)
     (run,) = retrain([Transformer(seed=5)], by_step, training)
-    first = next(step for step in range(1, 201) if run.validation_losses[step - 1] / 960 < 0.1)
-    leads = [np.nan]
-    for step in (first, first + 10):
+    leads = []
+    for step in range(201):
         _, second, best = run.model_at(step).trace(["abc"]).attention_scores[0, :, 0, 1:].sort(dim=1).values.T
         leads.append((best - second).min().item())
-    found = near_small_loss(Experiment(seeds=[5]), [-first - 1, 0, 10], 200)
-    assert found.leads[0] == pytest.approx(leads, rel=1e-3, nan_ok=True)
+    first = next(step for step, lead in enumerate(leads) if lead >= 3)
+    found = overshoot(Experiment(seeds=[5]), [-first - 1, 0, 10], 3, 200)
+    assert found.leads[0] == pytest.approx([np.nan, leads[first], leads[first + 10]], rel=1e-3, nan_ok=True)
     cls = run.model_at(first).embedding.weight[0]
-    sizes = [np.nan, (cls @ cls.sign()).item()]
-    assert found.cls_sizes[0, :2] == pytest.approx(sizes, rel=1e-3, nan_ok=True)
+    assert found.cls_sizes[0, :2] == pytest.approx([np.nan, (cls @ cls.sign()).item()], rel=1e-3, nan_ok=True)
 
 
-def test_trainings_whose_loss_gets_small_in_time():
-    assert near_small_loss(Experiment(seeds=[13, 5, 9]), [0], 150).leads.shape == (2, 1)
-    assert near_small_loss(Experiment(seeds=[5]), [0, 26], 150).leads.shape == (1, 2)
-    with pytest.raises(ValueError, match="no training of 150 steps has a loss below 0.1 in time"):
-        near_small_loss(Experiment(seeds=[13]), [0], 150)
+def test_trainings_whose_lead_is_plenty_in_time():
+    assert overshoot(Experiment(seeds=[5, 9]), [0], num_steps=110).leads.shape == (1, 1)
+    assert overshoot(Experiment(seeds=[5]), [0, 49], num_steps=150).leads.shape == (1, 2)
+    with pytest.raises(ValueError, match="no training of 110 steps has a lead of 4.0 in time"):
+        overshoot(Experiment(seeds=[9]), [0], num_steps=110)
     with pytest.raises(ValueError, match="in time"):
-        near_small_loss(Experiment(seeds=[5]), [0, 27], 150)
+        overshoot(Experiment(seeds=[5]), [0, 50], num_steps=150)
 
 
 def test_the_first_step():
@@ -62,4 +61,4 @@ def test_the_first_step():
 @pytest.mark.parametrize("num_steps", [-1, 0, 4700])
 def test_refuses_steps_that_cannot_be(num_steps):
     with pytest.raises(ValueError, match=f"{num_steps} steps: expected 1 to 46"):
-        near_small_loss(Experiment(), [0], num_steps)
+        overshoot(Experiment(), [0], num_steps=num_steps)

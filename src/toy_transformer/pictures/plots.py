@@ -360,7 +360,7 @@ def plot_horizon_by_epoch(
 def plot_leads(
     leads: Mapping[str, ArrayLike], offsets: Sequence[int], axes: Sequence[Axes] | None = None
 ) -> tuple[Axes, ...]:
-    """Draw how leads go on in training, around the step in which the loss is small; each kind of training has a panel.
+    """Draw how leads go on in training, around the step in which they are plenty; each kind of training has a panel.
 
     `leads` has an array of shape (training, offset) for each kind; the `offsets` count steps from that step on. Each
     training is a thin line, their median a thick one.
@@ -374,7 +374,7 @@ def plot_leads(
         ax.plot(offsets, medians, color=INK, linewidth=2.5)
         ax.set(title=kind.replace(", ", ",\n"), xlabel="steps from then on")
         at_0, at_end = medians[list(offsets).index(0)], medians[-1]
-        words = f"{kind}, {len(lines)} trainings: median {at_0:.2f} when the loss is small"
+        words = f"{kind}, {len(lines)} trainings: median {at_0:.2f} at the dashed line"
         describe(ax, f"{words}, {at_end:.2f} after {offsets[-1]} steps more.")
     axes[0].set(ylabel="smaller lead", ylim=(0, None))
     return tuple(axes)

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float
 from torch import Tensor
 
-from toy_transformer.experiments import TRAINING_DATA, VALIDATION_DATA, Experiment, retrain
+from toy_transformer.experiments import TRAINING_DATA, Experiment, retrain
 from toy_transformer.model import Transformer
 from toy_transformer.training import TrainedModel
 
@@ -26,31 +26,29 @@ def describe_heads(model: Transformer) -> str:
     return ", ".join(f"{letter} {lead:.2g}" for letter, lead in looks_for(model))
 
 
-class NearSmallLoss(NamedTuple):
-    """The smallest lead of a head, and the sum of the sizes of the numbers of CLS, near a small loss."""
+class Overshoot(NamedTuple):
+    """The smallest lead of a head, and the sum of the sizes of the numbers of CLS, around a lead that is plenty."""
 
     leads: Float[np.ndarray, "training offset"]
     cls_sizes: Float[np.ndarray, "training offset"]
 
 
-def near_small_loss(
-    experiment: Experiment, offsets: Sequence[int], num_steps: int = 300, small_loss: float = 0.1
-) -> NearSmallLoss:
-    """Look at trainings at these `offsets` in steps from where the loss first is small.
+def overshoot(experiment: Experiment, offsets: Sequence[int], plenty: float = 4.0, num_steps: int = 300) -> Overshoot:
+    """Look at trainings at these `offsets` in steps from where the smallest lead of a head first is `plenty`.
 
-    There are no numbers before the first step of training. Those trainings count in which the mean loss of a
-    validation string falls below the `small_loss`, soon enough that `num_steps` have all the `offsets`. Raises
-    `ValueError` if no training counts, and for less than one of `num_steps`, or more than the training may have.
+    There are no numbers before the first step of training. Those trainings count whose lead gets there soon enough
+    that `num_steps` have all the `offsets`. Raises `ValueError` if no training counts, and for less than one of
+    `num_steps`, or more than the training may have.
     """
-    small_sum, found = small_loss * VALIDATION_DATA.num_strings, []
+    found = []
     for run in _train_steps(experiment, num_steps):
-        losses = run.validation_losses[: num_steps - max(offsets)]
-        if first := next((step for step, loss in enumerate(losses, 1) if loss < small_sum), None):
+        reached = (n for n in range(num_steps - max(offsets) + 1) if _lead_and_size(run.model_at(n))[0] >= plenty)
+        if (first := next(reached, None)) is not None:
             steps = [first + offset for offset in offsets]
             found.append([_lead_and_size(run.model_at(step)) if step >= 0 else (np.nan, np.nan) for step in steps])
     if not found:
-        raise ValueError(f"no training of {num_steps} steps has a loss below {small_loss} in time")
-    return NearSmallLoss(*np.moveaxis(np.array(found), -1, 0))
+        raise ValueError(f"no training of {num_steps} steps has a lead of {plenty} in time")
+    return Overshoot(*np.moveaxis(np.array(found), -1, 0))
 
 
 class StepSize(NamedTuple):
