@@ -27,25 +27,23 @@ def describe_heads(model: Transformer) -> str:
 
 
 class Overshoot(NamedTuple):
-    """The smallest lead of a head, and the sum of the sizes of the numbers of CLS, around a lead that is plenty."""
+    """The smallest lead of a head, and the sum of the sizes of the numbers of CLS, from where that lead is plenty."""
 
     leads: Float[np.ndarray, "training offset"]
     cls_sizes: Float[np.ndarray, "training offset"]
 
 
 def overshoot(experiment: Experiment, offsets: Sequence[int], plenty: float = 4.0, num_steps: int = 300) -> Overshoot:
-    """Look at trainings at these `offsets` in steps from where the smallest lead of a head first is `plenty`.
+    """Look at trainings at these `offsets` in steps, 0 or more, from where the smallest lead of a head is `plenty`.
 
-    There are no numbers before the first step of training. Those trainings count whose lead gets there soon enough
-    that `num_steps` have all the `offsets`. Raises `ValueError` if no training counts, and for less than one of
-    `num_steps`, or more than the training may have.
+    Those trainings count whose lead gets there soon enough that `num_steps` have all the `offsets`. Raises
+    `ValueError` if no training counts, and for less than one of `num_steps`, or more than the training may have.
     """
     found = []
     for run in _train_steps(experiment, num_steps):
         reached = (n for n in range(num_steps - max(offsets) + 1) if _lead_and_size(run.model_at(n))[0] >= plenty)
         if (first := next(reached, None)) is not None:
-            steps = [first + offset for offset in offsets]
-            found.append([_lead_and_size(run.model_at(step)) if step >= 0 else (np.nan, np.nan) for step in steps])
+            found.append([_lead_and_size(run.model_at(first + offset)) for offset in offsets])
     if not found:
         raise ValueError(f"no training of {num_steps} steps has a lead of {plenty} in time")
     return Overshoot(*np.moveaxis(np.array(found), -1, 0))
