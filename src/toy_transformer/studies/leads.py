@@ -11,7 +11,7 @@ from torch import Tensor
 
 from toy_transformer.experiments import TRAINING_DATA, Experiment, retrain
 from toy_transformer.model import Transformer
-from toy_transformer.training import TrainedModel
+from toy_transformer.training import TrainedModel, one_thread
 
 
 def looks_for(model: Transformer) -> list[tuple[str, float]]:
@@ -33,6 +33,7 @@ class Overshoot(NamedTuple):
     cls_sizes: Float[np.ndarray, "training offset"]
 
 
+@one_thread()
 def overshoot(experiment: Experiment, offsets: Sequence[int], plenty: float = 4.0, num_steps: int = 300) -> Overshoot:
     """Look at trainings at these `offsets` in steps, 0 or more, from where the smallest lead of a head is `plenty`.
 
