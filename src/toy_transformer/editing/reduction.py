@@ -203,8 +203,8 @@ def _build(
 ) -> Transformer:
     """Make a model with a logit, the smallest if no size is given: tokens and residual stream share the dimensions.
 
-    Each head's arrow of W_Q has length 1, and its largest value the size 1. `axes` are those of the residual stream, if
-    it matters which. Raises `ValueError` for a size that is too small.
+    Each head's arrow of W_Q has length 1, and its largest value the size 1. `axes` are those of the residual stream: if
+    not given, one for each reader, where all are needed. Raises `ValueError` for a size that is too small.
     """
     logit = _normalized(_relative(logit))
     matrix, scores, values = _matrix(logit), logit.scores[:, 1:], logit.values[:, 1:, 0]
@@ -217,6 +217,8 @@ def _build(
     if size < least:
         raise ValueError(f"hidden_size={size}: this model needs {least}")
     first, *others = _attended(model)
+    if axes is None and _rank(matrix) == len(matrix):
+        axes = np.eye(len(matrix))
     maps, differences = _factor(patterns, size) if size < len(others) else _one_place_each(patterns, size)
     if axes is None:
         readers, stream = _factor(matrix, size)

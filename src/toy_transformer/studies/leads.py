@@ -2,16 +2,18 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from statistics import fmean
+from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
+import torch
 from jaxtyping import Float
-from torch import Tensor
 
-from toy_transformer.experiments import TRAINING_DATA, Experiment, retrain
+from toy_transformer.data import concatenate
+from toy_transformer.experiments import TRAINING_DATA, Experiment
 from toy_transformer.model import Transformer
-from toy_transformer.training import TrainedModel, one_thread
+from toy_transformer.task import CLS, FIRST_LETTER
+from toy_transformer.training import TrainedModel, one_thread, train
 
 
 def looks_for(model: Transformer) -> list[tuple[str, float]]:
@@ -26,58 +28,63 @@ def describe_heads(model: Transformer) -> str:
     return ", ".join(f"{letter} {lead:.2g}" for letter, lead in looks_for(model))
 
 
-class Overshoot(NamedTuple):
-    """The smallest lead of a head, and the sum of the sizes of the numbers of CLS, from where that lead is plenty."""
-
-    leads: Float[np.ndarray, "training offset"]
-    cls_sizes: Float[np.ndarray, "training offset"]
-
-
 @one_thread()
-def overshoot(experiment: Experiment, offsets: Sequence[int], plenty: float = 4.0, num_steps: int = 300) -> Overshoot:
-    """Look at trainings at these `offsets` in steps, 0 or more, from where the smallest lead of a head is `plenty`.
+def overshoot(
+    experiment: Experiment, offsets: Sequence[int], plenty: float = 4.0, num_steps: int = 300
+) -> Float[np.ndarray, "training offset"]:
+    """Give the smallest lead of a head at these `offsets` in steps, 0 or more, from where it first is `plenty`.
 
     Those trainings count whose lead gets there soon enough that `num_steps` have all the `offsets`. Raises
     `ValueError` if no training counts, and for less than one of `num_steps`, or more than the training may have.
     """
     found = []
-    for run in _train_steps(experiment, num_steps):
-        reached = (n for n in range(num_steps - max(offsets) + 1) if _lead_and_size(run.model_at(n))[0] >= plenty)
-        if (first := next(reached, None)) is not None:
-            found.append([_lead_and_size(run.model_at(first + offset)) for offset in offsets])
+    for run in train_steps(experiment, num_steps):
+        starts = range(num_steps - max(offsets) + 1)
+        first = next((n for n in starts if smallest_lead(run.model_at(n)) >= plenty), None)
+        if first is not None:
+            found.append([smallest_lead(run.model_at(first + offset)) for offset in offsets])
     if not found:
         raise ValueError(f"no training of {num_steps} steps has a lead of {plenty} in time")
-    return Overshoot(*np.moveaxis(np.array(found), -1, 0))
+    return np.array(found)
 
 
 class StepSize(NamedTuple):
-    """By how much a step of training changes a number of W_Q, and, by that, the query of CLS: means, without sign."""
+    """By how much a step of training changes a number of W_Q, the query of CLS and a difference of two letters' keys.
+
+    Means, without sign; the embeddings count as they were.
+    """
 
     number_of_W_Q: float
     query: float
+    difference_of_keys: float
 
 
 def first_step(experiment: Experiment) -> StepSize:
     """Say how large the first step of an experiment's trainings is."""
-    starts, ends = zip(*((run.model_at(0), run.model_at(1)) for run in _train_steps(experiment, 1)), strict=True)
-    moves = [_query_arrows(end) - _query_arrows(start) for start, end in zip(starts, ends, strict=True)]
-    queries = [move @ start.embedding.weight[0] for move, start in zip(moves, starts, strict=True)]
-    return StepSize(*(fmean(change.abs().mean().item() for change in changes) for changes in (moves, queries)))
+    changes = []
+    for run in train_steps(experiment, 1):
+        start, end = run.weights
+        W_Q, W_K = (end[name] - start[name] for name in map("self_attention_block.{}.weight".format, ("W_Q", "W_K")))
+        cls, letters = start["embedding.weight"][CLS], start["embedding.weight"][FIRST_LETTER:]
+        differences = torch.stack([one - other for one, other in combinations(letters, 2)])
+        changes.append([each.abs().mean().item() for each in (W_Q, W_Q @ cls, W_K @ differences.T)])
+    return StepSize(*np.mean(changes, axis=0).tolist())
 
 
-def _train_steps(experiment: Experiment, num_steps: int) -> list[TrainedModel]:
-    """Train with the usual strings; each step is an epoch, after which the weights are kept."""
+def train_steps(experiment: Experiment, num_steps: int) -> list[TrainedModel]:
+    """Train with the usual strings; each step is an epoch, after which the weights are kept.
+
+    Raises `ValueError` for less than one of `num_steps`, or more than the training may have.
+    """
     training = replace(TRAINING_DATA, epoch_size=TRAINING_DATA.batch_size)
     most = experiment.training.max_epochs * TRAINING_DATA.epoch_size // training.epoch_size
     if num_steps not in range(1, most + 1):
         raise ValueError(f"{num_steps} steps: expected 1 to {most}")
     rule = replace(experiment.training, max_epochs=most, first_stop_epoch=num_steps, target_loss=1e9)
-    return retrain([Transformer(experiment.model, seed) for seed in experiment.seeds], rule, training)
+    models = [Transformer(experiment.model, seed) for seed in experiment.seeds]
+    return train(models, training.epochs(), concatenate(next(training.epochs())), rule)
 
 
-def _lead_and_size(model: Transformer) -> tuple[float, float]:
-    return min(lead for _, lead in looks_for(model)), model.embedding.weight[0].abs().sum().item()
-
-
-def _query_arrows(model: Transformer) -> Float[Tensor, "head hidden_size"]:
-    return model.self_attention_block.W_Q.weight
+def smallest_lead(model: Transformer) -> float:
+    """Give the smallest of the leads of a model's heads."""
+    return min(lead for _, lead in looks_for(model))

@@ -40,6 +40,11 @@ class SweepRow(NamedTuple):
         return self.false_positives + self.false_negatives
 
     @property
+    def lead(self) -> float:
+        """The smallest of those of the heads."""
+        return min(lead for _, lead in self.heads)
+
+    @property
     def letters(self) -> str:
         """Those that the heads look for, each once."""
         return "".join(sorted({letter for letter, _ in self.heads}))
