@@ -88,6 +88,7 @@ def test_notebook_2(good):
         assert answers(lower, "baac") == [False]
     assert answers(edited(good, "classifier", lambda rows: [[rows[0][0], rows[0][1] - 1.5]]), "baac") == [False]
     assert logit_of(good).F[1] == pytest.approx([0.81, 1.24], abs=0.006)
+    assert logit_of(good).b[1] == pytest.approx(-1.15, abs=0.006)
     into_unit_0 = logit_of(good).F[0, 0]
     assert into_unit_0 == pytest.approx(-3.47, abs=0.005)
     assert into_unit_0 * good.trace(["b"]).means[0, 0, 0, 0].item() == pytest.approx(7.2, abs=0.05)

@@ -2,17 +2,17 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import combinations
+from itertools import chain, islice
 from typing import NamedTuple
 
 import numpy as np
-import torch
 from jaxtyping import Float
 
-from toy_transformer.data import concatenate
+from toy_transformer._gradients import differentiate
+from toy_transformer.data import Batch
 from toy_transformer.experiments import TRAINING_DATA, Experiment
 from toy_transformer.model import Transformer
-from toy_transformer.task import CLS, FIRST_LETTER
+from toy_transformer.task import CLS
 from toy_transformer.training import TrainedModel, one_thread, train
 
 
@@ -28,63 +28,54 @@ def describe_heads(model: Transformer) -> str:
     return ", ".join(f"{letter} {lead:.2g}" for letter, lead in looks_for(model))
 
 
-@one_thread()
-def overshoot(
-    experiment: Experiment, offsets: Sequence[int], plenty: float = 4.0, num_steps: int = 300
-) -> Float[np.ndarray, "training offset"]:
-    """Give the smallest lead of a head at these `offsets` in steps, 0 or more, from where it first is `plenty`.
+class Overshoot(NamedTuple):
+    """What becomes of the smallest lead of a head around the step in which it first is plenty.
 
-    Those trainings count whose lead gets there soon enough that `num_steps` have all the `offsets`. Raises
-    `ValueError` if no training counts, and for less than one of `num_steps`, or more than the training may have.
+    `gradients` and `queries` are of that head: the mean size of the gradients of W_Q, and the size of CLS's query.
     """
-    found = []
-    for run in train_steps(experiment, num_steps):
-        starts = range(num_steps - max(offsets) + 1)
-        first = next((n for n in starts if smallest_lead(run.model_at(n)) >= plenty), None)
+
+    leads: Float[np.ndarray, "training offset"]
+    gradients: Float[np.ndarray, "training offset"]
+    queries: Float[np.ndarray, "training offset"]
+
+
+@one_thread()
+def overshoot(experiment: Experiment, offsets: Sequence[int], plenty: float = 4.0, num_steps: int = 300) -> Overshoot:
+    """Look at trainings at these `offsets` in steps from where the smallest lead of a head first is `plenty`.
+
+    Those trainings count whose lead gets there when `num_steps` have all the `offsets`. Raises `ValueError` if no
+    training counts, and for less than one of `num_steps`, or more than the training may have.
+    """
+    (runs, batches), found = _train_by_step(experiment, num_steps), []
+    for run in runs:
+        starts = range(max(0, -min(offsets)), num_steps - max(offsets) + 1)
+        first = next((n for n in starts if min(_leads(run.model_at(n))) >= plenty), None)
         if first is not None:
-            found.append([smallest_lead(run.model_at(first + offset)) for offset in offsets])
+            head, steps = np.argmin(_leads(run.model_at(first))), [first + offset for offset in offsets]
+            found.append([(min(_leads(run.model_at(n))), *_gradient_and_query(run, n, head, batches)) for n in steps])
     if not found:
         raise ValueError(f"no training of {num_steps} steps has a lead of {plenty} in time")
-    return np.array(found)
+    return Overshoot(*np.moveaxis(np.array(found), -1, 0))
 
 
-class StepSize(NamedTuple):
-    """By how much a step of training changes a number of W_Q, the query of CLS and a difference of two letters' keys.
-
-    Means, without sign; the embeddings count as they were.
-    """
-
-    number_of_W_Q: float
-    query: float
-    difference_of_keys: float
-
-
-def first_step(experiment: Experiment) -> StepSize:
-    """Say how large the first step of an experiment's trainings is."""
-    changes = []
-    for run in train_steps(experiment, 1):
-        start, end = run.weights
-        W_Q, W_K = (end[name] - start[name] for name in map("self_attention_block.{}.weight".format, ("W_Q", "W_K")))
-        cls, letters = start["embedding.weight"][CLS], start["embedding.weight"][FIRST_LETTER:]
-        differences = torch.stack([one - other for one, other in combinations(letters, 2)])
-        changes.append([each.abs().mean().item() for each in (W_Q, W_Q @ cls, W_K @ differences.T)])
-    return StepSize(*np.mean(changes, axis=0).tolist())
-
-
-def train_steps(experiment: Experiment, num_steps: int) -> list[TrainedModel]:
-    """Train with the usual strings; each step is an epoch, after which the weights are kept.
-
-    Raises `ValueError` for less than one of `num_steps`, or more than the training may have.
-    """
-    training = replace(TRAINING_DATA, epoch_size=TRAINING_DATA.batch_size)
-    most = experiment.training.max_epochs * TRAINING_DATA.epoch_size // training.epoch_size
+def _train_by_step(experiment: Experiment, num_steps: int) -> tuple[list[TrainedModel], list[Batch]]:
+    """Train with one batch an epoch, so that all weights are kept; give the batches, too, and one more."""
+    most = experiment.training.max_epochs * TRAINING_DATA.epoch_size // TRAINING_DATA.batch_size
     if num_steps not in range(1, most + 1):
         raise ValueError(f"{num_steps} steps: expected 1 to {most}")
+    batches = list(islice(chain.from_iterable(TRAINING_DATA.epochs()), num_steps + 1))
     rule = replace(experiment.training, max_epochs=most, first_stop_epoch=num_steps, target_loss=1e9)
     models = [Transformer(experiment.model, seed) for seed in experiment.seeds]
-    return train(models, training.epochs(), concatenate(next(training.epochs())), rule)
+    return train(models, ([batch] for batch in batches), batches[0], rule), batches
 
 
-def smallest_lead(model: Transformer) -> float:
-    """Give the smallest of the leads of a model's heads."""
-    return min(lead for _, lead in looks_for(model))
+def _leads(model: Transformer) -> list[float]:
+    return [lead for _, lead in looks_for(model)]
+
+
+def _gradient_and_query(run: TrainedModel, step: int, head: int, batches: Sequence[Batch]) -> tuple[float, float]:
+    """Give the mean size of the gradients of W_Q in the step that begins here, and the size of the query of CLS."""
+    W_Q, weights = "self_attention_block.W_Q.weight", run.weights[step]
+    _, gradients = differentiate({name: weight[None] for name, weight in weights.items()}, run.config, batches[step])
+    query = weights[W_Q][head] @ weights["embedding.weight"][CLS]
+    return gradients[W_Q][0, head].abs().mean().item(), query.abs().item()

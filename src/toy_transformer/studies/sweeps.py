@@ -15,7 +15,7 @@ from toy_transformer.model import ModelConfig
 from toy_transformer.proofs.horizon import known_horizon
 from toy_transformer.studies.leads import looks_for
 from toy_transformer.studies.parallel import completed
-from toy_transformer.training import TrainingConfig
+from toy_transformer.training import TrainingConfig, one_thread
 
 
 class SweepRow(NamedTuple):
@@ -178,6 +178,7 @@ def _pickled_runs(data: Data, initializations: Sequence[Initialization]) -> byte
     return pickle.dumps(train_and_test(data, initializations))
 
 
+@one_thread()
 def _sweep_rows(
     data: Data,
     initializations: Sequence[Initialization],
