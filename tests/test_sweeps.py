@@ -242,11 +242,10 @@ def test_leads_overshoot_in_notebook_6(monkeypatch):
     large = replace(usual, training=TrainingConfig(learning_rate=0.03, final_learning_rate=0.015))
     no_momentum = replace(sixteen, training=TrainingConfig(beta1=0.0))
     kinds = {"usual": usual, "large": large, "sixteen": sixteen, "no momentum": no_momentum}
-    found = [overshoot(kind, [-1, 0, 20]) for kind in kinds.values()]
-    assert all(np.median(each.leads[:, 1]) < 4.5 for each in found)
-    assert [np.median(each.leads[:, 2]) for each in found] == pytest.approx([4.7, 8.5, 10.5, 5.0], abs=0.2)
-    last, goes_on = np.array([np.median(np.diff(each.queries), axis=0) for each in found]).T
-    assert goes_on / last == pytest.approx([9.5, 10, 10, 0.8], abs=0.3)
+    found = [overshoot(kind, range(-10, 21)) for kind in kinds.values()]
+    assert [np.median(each.leads[:, -1]) for each in found] == pytest.approx([4.7, 8.5, 10.5, 5.0], abs=0.2)
+    falls = [each.gradients[:, -1] / each.gradients[:, :10].mean(axis=1) for each in found]
+    assert max(np.median(fall) for fall in falls) < 0.1
     monkeypatch.setattr(sweeps, "SEEDS_TOGETHER", 96)
     rows = sweeps.sweep_each(kinds, range(48))
     missing = {name: _summary(each)["other errors"] for name, each in rows.items()}

@@ -12,7 +12,6 @@ from toy_transformer._gradients import differentiate
 from toy_transformer.data import Batch
 from toy_transformer.experiments import TRAINING_DATA, Experiment
 from toy_transformer.model import Transformer
-from toy_transformer.task import CLS
 from toy_transformer.training import TrainedModel, one_thread, train
 
 
@@ -31,12 +30,11 @@ def describe_heads(model: Transformer) -> str:
 class Overshoot(NamedTuple):
     """What becomes of the smallest lead of a head around the step in which it first is plenty.
 
-    `gradients` and `queries` are of that head: the mean size of the gradients of W_Q, and the size of CLS's query.
+    `gradients` are the mean sizes of those of W_Q in that head.
     """
 
     leads: Float[np.ndarray, "training offset"]
     gradients: Float[np.ndarray, "training offset"]
-    queries: Float[np.ndarray, "training offset"]
 
 
 @one_thread()
@@ -52,7 +50,7 @@ def overshoot(experiment: Experiment, offsets: Sequence[int], plenty: float = 4.
         first = next((n for n in starts if min(_leads(run.model_at(n))) >= plenty), None)
         if first is not None:
             head, steps = np.argmin(_leads(run.model_at(first))), [first + offset for offset in offsets]
-            found.append([(min(_leads(run.model_at(n))), *_gradient_and_query(run, n, head, batches)) for n in steps])
+            found.append([(min(_leads(run.model_at(n))), _gradient(run, n, batches[n], head)) for n in steps])
     if not found:
         raise ValueError(f"no training of {num_steps} steps has a lead of {plenty} in time")
     return Overshoot(*np.moveaxis(np.array(found), -1, 0))
@@ -73,9 +71,7 @@ def _leads(model: Transformer) -> list[float]:
     return [lead for _, lead in looks_for(model)]
 
 
-def _gradient_and_query(run: TrainedModel, step: int, head: int, batches: Sequence[Batch]) -> tuple[float, float]:
-    """Give the mean size of the gradients of W_Q in the step that begins here, and the size of the query of CLS."""
-    W_Q, weights = "self_attention_block.W_Q.weight", run.weights[step]
-    _, gradients = differentiate({name: weight[None] for name, weight in weights.items()}, run.config, batches[step])
-    query = weights[W_Q][head] @ weights["embedding.weight"][CLS]
-    return gradients[W_Q][0, head].abs().mean().item(), query.abs().item()
+def _gradient(run: TrainedModel, step: int, batch: Batch, head: int) -> float:
+    weights = {name: weight[None] for name, weight in run.weights[step].items()}
+    _, gradients = differentiate(weights, run.config, batch)
+    return gradients["self_attention_block.W_Q.weight"][0, head].abs().mean().item()
