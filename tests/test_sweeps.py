@@ -16,7 +16,6 @@ from toy_transformer.experiments import Data, Experiment
 from toy_transformer.model import ModelConfig, Transformer
 from toy_transformer.proofs.horizon import horizon
 from toy_transformer.studies import sweeps
-from toy_transformer.studies.leads import overshoot
 from toy_transformer.studies.parallel import process_pool
 from toy_transformer.studies.sweeps import sweep
 from toy_transformer.task import Task
@@ -237,16 +236,11 @@ def test_which_ideas_help(monkeypatch):
 
 
 @pytest.mark.weekly
-def test_leads_overshoot_in_notebook_6(monkeypatch):
+def test_large_steps_and_momentum_help_in_notebook_6(monkeypatch):
     usual, sixteen = (experiments.IDEAS[name] for name in ("all_initializations", "increased_dimensionality"))
     large = replace(usual, training=TrainingConfig(learning_rate=0.03, final_learning_rate=0.015))
     no_momentum = replace(sixteen, training=TrainingConfig(beta1=0.0))
     kinds = {"usual": usual, "large": large, "sixteen": sixteen, "no momentum": no_momentum}
-    found = [overshoot(kind, range(-10, 21)) for kind in kinds.values()]
-    gains = [np.median(each.leads[:, -1]) - np.median(each.leads[:, 10]) for each in found]
-    assert gains == pytest.approx([0.7, 4.3, 6.3, 0.7], abs=0.05)
-    falls = [each.gradients[:, -1] / each.gradients[:, :10].mean(axis=1) for each in found]
-    assert max(np.median(fall) for fall in falls) < 0.1
     monkeypatch.setattr(sweeps, "SEEDS_TOGETHER", 96)
     rows = sweeps.sweep_each(kinds, range(48))
     missing = {name: _summary(each)["other errors"] for name, each in rows.items()}

@@ -15,8 +15,6 @@ from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from numpy.typing import ArrayLike
 
-from toy_transformer.studies.leads import Overshoot
-
 TOKEN_STYLES = {
     "CLS": ("#555555", "D"),
     "PAD": ("#555555", "x"),
@@ -359,31 +357,24 @@ def plot_horizon_by_epoch(
     return describe(ax, f"Horizon by epoch, from epoch 1 on. {'. '.join(words)}.")
 
 
-def plot_overshoot(
-    found: Mapping[str, Overshoot], offsets: Sequence[int], axes: Sequence[Axes] | None = None
+def plot_leads(
+    leads: Mapping[str, ArrayLike], offsets: Sequence[int], axes: Sequence[Axes] | None = None
 ) -> tuple[Axes, ...]:
-    """Draw how leads go on in training where they are plenty, and the gradients below; a column a kind of training.
+    """Draw how leads go on in training, from the step on in which they are plenty; each kind of training has a panel.
 
-    The `offsets` count steps from where a lead first is plenty. Gradients are parts of their mean before that step.
-    Each training is a thin line, their median a thick one.
+    `leads` has an array of shape (training, offset) for each kind; the `offsets` count steps from that step on. Each
+    training is a thin line, their median a thick one.
     """
     if axes is None:
-        size = (2.5 * len(found), 4.4)
-        axes = plt.subplots(2, len(found), figsize=size, sharex=True, sharey="row", squeeze=False)[1].ravel()
-    before = np.asarray(offsets) < 0
-    for column, (kind, each) in enumerate(found.items()):
-        gradients = each.gradients / each.gradients[:, before].mean(axis=1, keepdims=True)
-        for row, (what, lines) in enumerate({"smaller lead": each.leads, "gradients": gradients}.items()):
-            ax, medians = axes[row * len(found) + column], np.median(lines, axis=0)
-            ax.axvline(0, color=FAINT, linewidth=0.8)
-            ax.plot(offsets, lines.T, color=INK, alpha=0.4, linewidth=0.8)
-            ax.plot(offsets, medians, color=INK, linewidth=2.5)
-            listed = ", ".join(f"{n} {medians[list(offsets).index(n)]:.1f}" for n in offsets if n % 10 == 0)
-            describe(ax, f"{kind}, {len(lines)} trainings: median {what} by step: {listed}.")
-        axes[column].set(title=kind.replace(", ", ",\n"))
-        axes[len(found) + column].set(xlabel="step")
+        axes = plt.subplots(1, len(leads), figsize=(2.5 * len(leads), 3), sharex=True, sharey=True, squeeze=False)[1][0]
+    for ax, (kind, lines) in zip(axes, leads.items(), strict=True):
+        medians = np.median(lines, axis=0)
+        ax.plot(offsets, np.transpose(lines), color=INK, alpha=0.4, linewidth=0.8)
+        ax.plot(offsets, medians, color=INK, linewidth=2.5)
+        ax.set(title=kind.replace(", ", ",\n"), xlabel="steps from then on")
+        words = f"{kind}, {len(lines)} trainings: median {medians[0]:.2f} at first"
+        describe(ax, f"{words}, {medians[-1]:.2f} after {offsets[-1]} steps.")
     axes[0].set(ylabel="smaller lead", ylim=(0, None))
-    axes[len(found)].set(ylabel="gradients", ylim=(0, 4))
     return tuple(axes)
 
 
