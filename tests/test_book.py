@@ -182,7 +182,7 @@ SMALL_START = {
 
 
 @pytest.mark.parametrize("name", IDEAS)
-def test_small_starts_in_notebook_6(name):
+def test_small_starts(name):
     models = [Transformer(IDEAS[name].model, seed) for seed in range(50)]
     for table in ("embedding", "W_O", "W_out"):
         owners = models if table == "embedding" else [model.self_attention_block for model in models]
