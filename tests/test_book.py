@@ -201,12 +201,6 @@ def test_embeddings_of_sixteen_numbers_start_three_times_as_long_in_notebook_6()
     assert (sixteen / two).item() == pytest.approx(3, abs=0.3)
 
 
-def test_the_sizes_of_cls_in_notebook_6(runs):
-    for kind, size in (("all_initializations", 1.39), ("increased_dimensionality", 12.38)):
-        starts = [run.model_at(0).embedding.weight[0].abs().sum().item() for run in runs[kind]]
-        assert np.mean(starts) == pytest.approx(size, abs=0.005)
-
-
 def test_whether_head_0_takes_b_or_c_in_notebook_5(good):
     """With κ = 0.2, all that the proof lacks is a leader of head 0 for `bc`."""
     logit = logit_of(good)

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+import torch
 
 from toy_transformer.experiments import TRAINING_DATA, Experiment, retrain
 from toy_transformer.model import Transformer
@@ -22,25 +23,23 @@ def test_overshoot():
     training = replace(TRAINING_DATA, epoch_size=TRAINING_DATA.batch_size)
     by_step = TrainingConfig(max_epochs=30 * 156, first_stop_epoch=200, target_loss=1e9)
     (run,) = retrain([Transformer(seed=5)], by_step, training)
-    leads = []
-    for step in range(201):
-        _, second, best = run.model_at(step).trace(["abc"]).attention_scores[0, :, 0, 1:].sort(dim=1).values.T
-        leads.append((best - second).min().item())
-    first = next(step for step, lead in enumerate(leads) if lead >= 3)
-    found = overshoot(Experiment(seeds=[5]), [0, 10], 3, 200)
-    assert found[0] == pytest.approx([leads[first], leads[first + 10]], rel=1e-3)
+    steps = [run.model_at(step).trace(["abc"]).attention_scores[0, :, 0, 1:].sort(dim=1).values for step in range(201)]
+    leads = torch.stack([scores[:, 2] - scores[:, 1] for scores in steps])
+    first = [(of_head >= 3).nonzero()[0, 0] for of_head in leads.T]
+    expected = [of_head[start : start + 11].tolist() for of_head, start in zip(leads.T, first, strict=True)]
+    assert overshoot(Experiment(seeds=[5]), 10, 3, 200).tolist() == [pytest.approx(each, rel=1e-3) for each in expected]
 
 
-def test_trainings_whose_lead_is_plenty_in_time():
-    assert overshoot(Experiment(seeds=[5, 9]), [0], num_steps=110).shape == (1, 1)
-    assert overshoot(Experiment(seeds=[5]), [0, 49], num_steps=150).shape == (1, 2)
-    with pytest.raises(ValueError, match="no training of 110 steps has a lead of 4.0 in time"):
-        overshoot(Experiment(seeds=[9]), [0], num_steps=110)
-    with pytest.raises(ValueError, match="in time"):
-        overshoot(Experiment(seeds=[5]), [0, 50], num_steps=150)
+def test_heads_whose_lead_is_plenty_in_time():
+    assert overshoot(Experiment(seeds=[5]), 0, num_steps=100).shape == (1, 1)  # head 0 gets there in step 101
+    assert overshoot(Experiment(seeds=[5]), 0, num_steps=101).shape == (2, 1)
+    assert overshoot(Experiment(seeds=[5]), 49, num_steps=150).shape == (2, 50)
+    assert overshoot(Experiment(seeds=[5]), 50, num_steps=150).shape == (1, 51)
+    with pytest.raises(ValueError, match="no head has a lead of 4.0 soon enough in 50 steps"):
+        overshoot(Experiment(seeds=[5]), 0, num_steps=50)
 
 
 @pytest.mark.parametrize("num_steps", [-1, 0, 4700])
 def test_refuses_steps_that_cannot_be(num_steps):
     with pytest.raises(ValueError, match=f"{num_steps} steps: expected 1 to 46"):
-        overshoot(Experiment(), [0], num_steps=num_steps)
+        overshoot(Experiment(), 0, num_steps=num_steps)

@@ -357,24 +357,21 @@ def plot_horizon_by_epoch(
     return describe(ax, f"Horizon by epoch, from epoch 1 on. {'. '.join(words)}.")
 
 
-def plot_leads(
-    leads: Mapping[str, ArrayLike], offsets: Sequence[int], axes: Sequence[Axes] | None = None
-) -> tuple[Axes, ...]:
+def plot_leads(leads: Mapping[str, ArrayLike], axes: Sequence[Axes] | None = None) -> tuple[Axes, ...]:
     """Draw how leads go on in training, from the step on in which they are plenty; each kind of training has a panel.
 
-    `leads` has an array of shape (training, offset) for each kind; the `offsets` count steps from that step on. Each
-    training is a thin line, their median a thick one.
+    `leads` has an array of shape (head, step) for each kind. Each head is a thin line, their median a thick one.
     """
     if axes is None:
         axes = plt.subplots(1, len(leads), figsize=(2.5 * len(leads), 3), sharex=True, sharey=True, squeeze=False)[1][0]
     for ax, (kind, lines) in zip(axes, leads.items(), strict=True):
         medians = np.median(lines, axis=0)
-        ax.plot(offsets, np.transpose(lines), color=INK, alpha=0.4, linewidth=0.8)
-        ax.plot(offsets, medians, color=INK, linewidth=2.5)
+        ax.plot(np.transpose(lines), color=INK, alpha=0.4, linewidth=0.8)
+        ax.plot(medians, color=INK, linewidth=2.5)
         ax.set(title=kind.replace(", ", ",\n"), xlabel="steps from then on")
-        words = f"{kind}, {len(lines)} trainings: median {medians[0]:.2f} at first"
-        describe(ax, f"{words}, {medians[-1]:.2f} after {offsets[-1]} steps.")
-    axes[0].set(ylabel="smaller lead", ylim=(0, None))
+        words = f"{kind}, {len(lines)} heads: median {medians[0]:.2f} at first"
+        describe(ax, f"{words}, {medians[-1]:.2f} after {len(medians) - 1} steps.")
+    axes[0].set(ylabel="lead", ylim=(0, None))
     return tuple(axes)
 
 

@@ -1,6 +1,5 @@
 """Which letter a head looks for, and how clearly, in a trained model and while one trains."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from itertools import chain, islice
 
@@ -26,21 +25,22 @@ def describe_heads(model: Transformer) -> str:
 
 @one_thread()
 def overshoot(
-    experiment: Experiment, offsets: Sequence[int], plenty: float = 4.0, num_steps: int = 300
-) -> Float[np.ndarray, "training offset"]:
-    """Give the smallest lead of a head at these `offsets` in steps, 0 or more, from where it first is `plenty`.
+    experiment: Experiment, num_after: int = 20, plenty: float = 4.0, num_steps: int = 300
+) -> Float[np.ndarray, "head step"]:
+    """Give the lead of each head of each training where it first is `plenty`, and after each of `num_after` steps more.
 
-    Those trainings count whose lead gets there soon enough that `num_steps` have all the `offsets`. Raises
-    `ValueError` if no training counts, and for less than one of `num_steps`, or more than the training may have.
+    Those heads count whose lead gets there soon enough for that in `num_steps` steps. Raises `ValueError` if none
+    does, and for less than one of `num_steps`, or more than the training may have.
     """
     found = []
     for run in _train_by_step(experiment, num_steps):
-        starts = range(num_steps - max(offsets) + 1)
-        first = next((n for n in starts if _smallest_lead(run.model_at(n)) >= plenty), None)
-        if first is not None:
-            found.append([_smallest_lead(run.model_at(first + offset)) for offset in offsets])
+        leads = np.array([[lead for _, lead in looks_for(run.model_at(step))] for step in range(num_steps + 1)])
+        for of_head in leads.T:
+            enough = of_head[: num_steps + 1 - num_after] >= plenty
+            if enough.any():
+                found.append(of_head[enough.argmax() :][: num_after + 1])
     if not found:
-        raise ValueError(f"no training of {num_steps} steps has a lead of {plenty} in time")
+        raise ValueError(f"no head has a lead of {plenty} soon enough in {num_steps} steps")
     return np.array(found)
 
 
@@ -53,7 +53,3 @@ def _train_by_step(experiment: Experiment, num_steps: int) -> list[TrainedModel]
     rule = replace(experiment.training, max_epochs=most, first_stop_epoch=num_steps, target_loss=1e9)
     models = [Transformer(experiment.model, seed) for seed in experiment.seeds]
     return train(models, ([batch] for batch in batches), batches[0], rule)
-
-
-def _smallest_lead(model: Transformer) -> float:
-    return min(lead for _, lead in looks_for(model))
