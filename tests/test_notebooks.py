@@ -233,7 +233,7 @@ SPOILS = {
 }
 
 
-RED = {"01": 13, "02": 3, "03": 5, "04": 4, "05": 2, "06": 5, "07": 3, "08": 6}
+RED = {"01": 13, "02": 3, "03": 5, "04": 4, "05": 2, "06": 6, "07": 3, "08": 6}
 """The cells, of those that are compared, of which the last at the latest notices a weight that is off."""
 
 
