@@ -15,7 +15,7 @@ from torch.nn.functional import gelu
 
 from toy_transformer.data import concatenate
 from toy_transformer.editing.hand_written import scale_query
-from toy_transformer.editing.heads import Pruning, horizon_importance, mean_results, prune
+from toy_transformer.editing.heads import Pruning, horizon_importance, prune
 from toy_transformer.editing.reduction import readings, squeeze, without_heads
 from toy_transformer.experiments import IDEAS, TEST_DATA, TRAINING_DATA, VALIDATION_DATA
 from toy_transformer.model import Transformer
@@ -268,17 +268,6 @@ def test_what_becomes_of_model_3_in_notebook_7(pruned_by_horizon):
     squeezed = squeeze(two_heads, 2)
     assert numbers_of(squeezed)["W_out"][0][0] == pytest.approx(-2.497, abs=0.0005)
     assert squeezed.trace(["b"]).Q[0, :, 0, 0].tolist() == pytest.approx([4, 4], abs=0.1)
-
-
-@pytest.mark.parametrize(("number", "needed"), [(1, 7), (2, 5), (5, 7)])
-def test_three_models_need_more_than_two_heads_in_notebook_7(pruned_by_horizon, number, needed):
-    model, pruning = pruned_by_horizon(number)
-    assert min(point.num_heads for point in pruning.points if not point.errors) == needed
-    silent = pruning.down_to(needed)
-    means = mean_results(model, concatenate(next(VALIDATION_DATA.epochs())))
-    left = [horizon(without_heads(model, silent | {head: means[head]})) for head in means if head not in silent]
-    assert len(left) == needed and max(left) <= 2
-    assert len({letter for letter, _ in looks_for(without_heads(model, pruning.down_to(2)))}) == 1
 
 
 @pytest.mark.parametrize("number", [0, 3, 4, 6, 7])
