@@ -159,7 +159,8 @@ HEADS = [("b", 5.0), ("b", 6.0)]
 def test_outcomes_are_those_of_the_rows():
     wrong = [(0, 0, 300), (0, 0, 9000), (0, 1, 190), (6, 0, 66), (999, 5, 20), (1443, 0, 0), (1443, 3, 0)]
     rows = [sweeps.SweepRow(seed, *errors, 1, 5, 0.1, HEADS, length) for seed, (*errors, length) in enumerate(wrong)]
-    assert sweeps.outcomes(rows) == {"clean": 2, "at 0": 2, "other errors": 3}
+    counts = {"clean": 2, "at 0": 2, "other errors": 3}
+    assert sweeps.outcomes(rows) == {outcome: sweeps.share(count, 7) for outcome, count in counts.items()}
     assert rows[0].lead == 5.0
     assert rows[0].letters == "b" and rows[0]._replace(heads=[("b", 5.0), ("a", 6.0)]).letters == "ab"
 
@@ -189,8 +190,8 @@ def _overlap(one: sweeps.Share, other: sweeps.Share) -> bool:
 
 
 def _summary(rows: list[sweeps.SweepRow]) -> dict[str, sweeps.Share]:
-    counts = sweeps.outcomes(rows) | {"reach 10,000": sum(row.horizon >= 10_000 for row in rows)}
-    return {what: sweeps.share(count, len(rows)) for what, count in counts.items()}
+    reached = sum(row.horizon >= 10_000 for row in rows)
+    return sweeps.outcomes(rows) | {"reach 10,000": sweeps.share(reached, len(rows))}
 
 
 @pytest.mark.weekly

@@ -324,7 +324,7 @@ def check_one_letter_seed(seed: int, rows: Sequence[SweepRow]) -> str | None:
     found = [row for row in rows if row.seed == seed]
     if not found:
         return f"the sweep has seeds {rows[0].seed} to {rows[-1].seed}."
-    if not outcomes(found)["at 0"]:
+    if not outcomes(found)["at 0"].count:
         return f"seed {seed} is right up to {found[0].horizon} letters; look for one that is wrong about a single one."
     return None
 

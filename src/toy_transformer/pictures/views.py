@@ -16,7 +16,7 @@ from toy_transformer.experiments import IDEAS
 from toy_transformer.model import Trace, Transformer
 from toy_transformer.pictures import maps, plots
 from toy_transformer.proofs.horizon import SEARCHED_LENGTH, horizon, shortest_wrong_string
-from toy_transformer.studies.sweeps import SweepRow, outcomes, share
+from toy_transformer.studies.sweeps import SweepRow, outcomes
 from toy_transformer.training import TrainedModel
 from toy_transformer.weights import numbers_of
 
@@ -254,7 +254,7 @@ def draw_horizons(sweeps: Mapping[str, Sequence[SweepRow]]) -> Axes:
     """Draw the horizons of swept seeds, one strip for each of the `IDEAS`, with what became of them."""
     kinds = {}
     for name, rows in sweeps.items():
-        counts = "\n".join(f"{kind}: {share(count, len(rows))}" for kind, count in outcomes(rows).items())
+        counts = "\n".join(f"{outcome}: {share}" for outcome, share in outcomes(rows).items())
         kinds[f"{IDEAS[name].title}\n({name})\n{counts}"] = rows
     horizons = {kind: [row.horizon or 0 for row in rows] for kind, rows in kinds.items()}
     perfect = {kind: [row.errors == 0 for row in rows] for kind, rows in kinds.items()}

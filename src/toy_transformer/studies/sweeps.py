@@ -50,7 +50,7 @@ class SweepRow(NamedTuple):
         return "".join(sorted({letter for letter, _ in self.heads}))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Share:
     """A count out of a total, and the ends of the interval in which the share of all such cases lies."""
 
@@ -59,7 +59,7 @@ class Share:
     low: float
     high: float
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         return f"{self.count} of {self.total} ({self.low:.0%} to {self.high:.0%})"
 
 
@@ -156,14 +156,15 @@ def _describe(chunk: list[tuple[str, int]]) -> str:
     return "training of " + " and ".join(f"{name}, seeds {numbers}" for name, numbers in seeds.items())
 
 
-def outcomes(rows: Sequence[SweepRow]) -> dict[str, int]:
-    """Count the seeds of a sweep by what became of them.
+def outcomes(rows: Sequence[SweepRow]) -> dict[str, Share]:
+    """Give the shares of the seeds of a sweep by what became of them.
 
     A horizon of 0 means that a model is wrong already about a string of one letter: it looks for one letter only.
     """
     clean = sum(row.errors == 0 for row in rows)
     at_0 = sum(row.errors > 0 and row.horizon == 0 for row in rows)
-    return {"clean": clean, "at 0": at_0, "other errors": len(rows) - clean - at_0}
+    counts = {"clean": clean, "at 0": at_0, "other errors": len(rows) - clean - at_0}
+    return {outcome: share(count, len(rows)) for outcome, count in counts.items()}
 
 
 def share(count: int, total: int) -> Share:
