@@ -218,14 +218,16 @@ def test_an_epoch_has_156_batches():
 
 def test_pruning_in_notebook_7():
     def curve(measure: str, of: str) -> dict[int, float]:
-        (pairs,) = re.findall(rf"{measure}, heads left and median {of}: (.*?)\.(?: |$)", shown("07"), re.MULTILINE)
+        (pairs,) = re.findall(rf"{measure}, heads left and {of}: (.*?)\.(?: |$)", shown("07"), re.MULTILINE)
         return {int(left): float(y.replace(",", "")) for left, y in (pair.split(", ") for pair in pairs.split("; "))}
 
-    for measure, at_no_cost in {"ablation": 14, "horizon": 14, "random": 5}.items():
-        errors = curve(measure, "test errors")
-        assert next(16 - left for left in range(16, 0, -1) if errors[left]) - 1 == at_no_cost
+    for measure, least in {"ablation": 6, "horizon": 7, "random": 16}.items():
+        clean = curve(measure, "models without a test error so far")
+        assert clean[least] == 8 > clean[least - 1]
+        assert (clean[2] == 5) == (measure != "random") and clean[1] == 0
+    assert clean[10] == 4
     for measure, times in {"ablation": 3, "horizon": 10}.items():
-        horizons = curve(measure, "horizon")
+        horizons = curve(measure, "median horizon")
         assert times < max(horizons.values()) / horizons[16] < 1.5 * times
 
 

@@ -319,14 +319,15 @@ def test_a_wrong_answer_is_named(generalization_errors):
 
 
 def test_pruning_has_a_column_for_each_order_and_a_line_for_each_model():
-    points = np.array([[[3, 0, 60], [2, 0, 90], [1, 7, 2]], [[3, 0, 20], [2, 4, 10], [1, 9, 0]]])
+    points = np.array([[[3, 0, 60], [2, 0, 90], [1, 7, 2]], [[3, 0, 20], [2, 4, 10], [1, 0, 0]]])
     axes = plots.plot_pruning({"by loss": points, "random": points[::-1]})
     assert len(axes) == 4 and [ax.get_title(loc="left") for ax in axes[:2]] == ["by loss", "random"]
-    for ax, what in zip(axes[::2], (1, 2), strict=True):
-        *models, median = ax.lines
-        np.testing.assert_array_equal(median.get_ydata(), np.maximum(np.median(points[:, :, what], axis=0), 0.3))
-        for line, model in zip(models, points, strict=True):
-            np.testing.assert_array_equal(line.get_ydata(), np.maximum(model[:, what], 0.3))
+    assert axes[0].lines[0].get_ydata().tolist() == [2, 1, 0]  # the second errs with two heads, and not with one
+    *models, median = axes[2].lines
+    np.testing.assert_array_equal(median.get_ydata(), [40, 50, 1])
+    for line, model in zip(models, points, strict=True):
+        np.testing.assert_array_equal(line.get_ydata(), np.maximum(model[:, 2], 0.3))
+    assert axes[0].words == "by loss, heads left and models without a test error so far: 3, 2; 2, 1; 1, 0."
     assert axes[2].words == "by loss, heads left and median horizon: 3, 40; 2, 50; 1, 1."
 
 

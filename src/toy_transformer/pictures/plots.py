@@ -376,32 +376,36 @@ def plot_leads(leads: Mapping[str, ArrayLike], axes: Sequence[Axes] | None = Non
 
 
 def plot_pruning(curves: Mapping[str, ArrayLike], axes: Sequence[Axes] | None = None) -> tuple[Axes, ...]:
-    """Draw what models are worth with fewer and fewer heads: test errors above, horizons below, a column an order.
+    """Draw what models are worth with fewer and fewer heads, a column an order.
 
-    `curves` has, for each order, an array of shape (model, step, 3): heads left, test errors, horizon. Each model is
-    a thin line, their median a thick one.
+    Above is how many models have made no test error so far; below are the horizons, each model a thin line, their
+    median a thick one. `curves` has, for each order, an array of shape (model, step, 3): heads left, test errors,
+    horizon.
     """
     if axes is None:
         axes = plt.subplots(2, len(curves), figsize=(2.7 * len(curves), 4.6), sharex=True, sharey="row")[1].ravel()
-    for column, (order, points) in enumerate(curves.items()):
-        points = np.asarray(points)
-        for row, what in enumerate(["test errors", "horizon"]):
-            ax, numbers = axes[row * len(curves) + column], points[:, :, 1 + row]
-            ax.plot(points[0, :, 0], _on_log_axis(numbers.T), color=FAINT, linewidth=0.8)
-            medians = np.median(numbers, axis=0)
-            ax.plot(points[0, :, 0], _on_log_axis(medians), "o-", color=INK, markersize=3)
-            if column == 0:
-                ax.set(ylabel=f"{what} (letters)" if what == "horizon" else what)
-            listed = "; ".join(f"{n}, {median:,.9g}" for n, median in zip(points[0, :, 0], medians, strict=True))
-            describe(ax, f"{order}, heads left and median {what}: {listed}.")
-        axes[column].set(title=order)
-        heads = points[0, :, 0]
+    axes[0].set(ylabel="models without\na test error so far")
+    axes[len(curves)].set(ylabel="horizon (letters)")
+    style, lengths = {"color": INK, "marker": "o", "markersize": 3}, []
+    for above, below, (order, each) in zip(axes, axes[len(curves) :], curves.items(), strict=False):
+        points = np.asarray(each)
+        heads, errors, horizons = points[0, :, 0], points[:, :, 1], points[:, :, 2]
+        clean, medians = (errors.cumsum(axis=1) == 0).sum(axis=0), np.median(horizons, axis=0)
+        above.plot(heads, clean, **style)
+        below.plot(heads, _on_log_axis(horizons.T), color=FAINT, linewidth=0.8)
+        below.plot(heads, _on_log_axis(medians), **style)
+        describe(above, f"{order}, heads left and models without a test error so far: {_pairs(heads, clean)}.")
+        describe(below, f"{order}, heads left and median horizon: {_pairs(heads, medians)}.")
+        above.set(title=order)
         ticks = [n for n in heads if n % 4 == 0 or n in (heads.max(), 1)]
-        axes[len(curves) + column].set(xlabel="heads left", xlim=(heads.max() + 0.5, 0.5), xticks=ticks)
-    for row in (0, 1):
-        shown = [n for points in curves.values() for n in np.asarray(points)[:, :, 1 + row].ravel()]
-        _count_from_zero(axes[row * len(curves)], axes[row * len(curves)].yaxis, shown)
+        below.set(xlabel="heads left", xlim=(heads.max() + 0.5, 0.5), xticks=ticks)
+        lengths.extend(horizons.ravel())
+    _count_from_zero(axes[len(curves)], axes[len(curves)].yaxis, lengths)
     return tuple(axes)
+
+
+def _pairs(x: Sequence[float], y: Sequence[float]) -> str:
+    return "; ".join(f"{one}, {other:,.9g}" for one, other in zip(x, y, strict=True))
 
 
 def _on_log_axis(lengths: ArrayLike) -> np.ndarray:
