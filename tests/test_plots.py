@@ -318,17 +318,18 @@ def test_a_wrong_answer_is_named(generalization_errors):
     assert "ab: logit 19.49, (" in words and "ab{100}: logit -1.97, wrong, (" in words
 
 
-def test_pruning_has_a_column_for_each_order_and_a_line_for_each_model():
+def test_pruning_shows_how_many_models_err_and_the_horizon_of_each():
     points = np.array([[[3, 0, 60], [2, 0, 90], [1, 7, 2]], [[3, 0, 20], [2, 4, 10], [1, 0, 0]]])
-    axes = plots.plot_pruning({"by loss": points, "random": points[::-1]})
-    assert len(axes) == 4 and [ax.get_title(loc="left") for ax in axes[:2]] == ["by loss", "random"]
-    assert axes[0].lines[0].get_ydata().tolist() == [2, 1, 0]  # the second errs with two heads, and not with one
-    *models, median = axes[2].lines
+    errors, horizons = plots.plot_pruning(points, points[:1])
+    # The second model errs with two heads, and not with one.
+    assert [line.get_ydata().tolist() for line in errors.lines] == [[2, 1, 0], [1, 1, 0]]
+    assert [text.get_text() for text in errors.get_legend().get_texts()] == ["by horizon", "in random order"]
+    *models, median = horizons.lines
     np.testing.assert_array_equal(median.get_ydata(), [40, 50, 1])
     for line, model in zip(models, points, strict=True):
         np.testing.assert_array_equal(line.get_ydata(), np.maximum(model[:, 2], 0.3))
-    assert axes[0].words == "by loss, heads left and models without a test error so far: 3, 2; 2, 1; 1, 0."
-    assert axes[2].words == "by loss, heads left and median horizon: 3, 40; 2, 50; 1, 1."
+    assert errors.words.startswith("by horizon, heads left and models without a test error so far: 3, 2; 2, 1; 1, 0.")
+    assert horizons.words == "by horizon, heads left and median horizon: 3, 40; 2, 50; 1, 1."
 
 
 @pytest.mark.parametrize(

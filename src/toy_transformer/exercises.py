@@ -343,7 +343,7 @@ def check_num_numbers(number: int, config: ModelConfig) -> str | None:
 @_check
 def check_needed_head(head: int, model: Transformer, strings: Batch) -> str | None:
     """Notebook 07: which head, when silent, makes the horizon shortest?"""
-    importance = horizon_importance(model, strings, mean_results(model, strings))
+    importance = horizon_importance(model, mean_results(model, strings))
     if head not in range(len(importance)):
         raise ValueError(f"expected a head, from 0 to {len(importance) - 1}")
     if importance[head] == importance.max():

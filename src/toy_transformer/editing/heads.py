@@ -1,18 +1,16 @@
-"""How much a head matters, measured in two ways, and pruning from the least important head on.
+"""How much a head matters, and pruning from the least important head on.
 
 Michel et al. 2019, "Are Sixteen Heads Really Better than One?", silence heads one at a time (section 3), and prune by
-a gradient (section 4). Pruning is by what silence costs, here: the models are small enough to measure it.
+a gradient (section 4). Pruning is by what silence does to the horizon, here.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import replace
 from typing import NamedTuple
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
-from torch.nn.functional import binary_cross_entropy_with_logits, gelu
 from tqdm.auto import tqdm
 
 from toy_transformer.data import Batch, from_counts
@@ -26,8 +24,8 @@ from toy_transformer.training import one_thread
 Constants = Mapping[int, float]
 """For each head, the result that it has when it is silent."""
 
-Importance = Callable[[Transformer, Batch, Constants, Sequence[int]], Float[Tensor, "head"]]
-"""Of a model, measured on strings, while some heads are silent. The importance of those means nothing."""
+Importance = Callable[[Transformer, Constants, Sequence[int]], Float[Tensor, "head"]]
+"""Of the heads of a model, while some are silent. The importance of those means nothing."""
 
 
 class CurvePoint(NamedTuple):
@@ -54,35 +52,21 @@ class Pruning(NamedTuple):
         return dict(list(self.silent.items())[: self.points[0].num_heads - num_heads])
 
 
-def results_of(model: Transformer, strings: Batch) -> Float[Tensor, "string head"]:
-    """Give the result of each head for each string, in float64. Raises `ValueError` as `reduce_exactly` does."""
+def mean_results(model: Transformer, strings: Batch) -> dict[int, float]:
+    """Give what each head's result is on average over the strings: what stands in for it when it is silent.
+
+    In float64. Raises `ValueError` as `reduce_exactly` does.
+    """
     reducible_logit(model)
     with torch.no_grad():
         trace = model(*from_counts(strings.counts, model.embedding.weight.dtype), num_queries=1)
-    return trace.means[:, :, 0, 0].double()
+    return dict(enumerate(trace.means[:, :, 0, 0].double().mean(dim=0).tolist()))
 
 
-def mean_results(model: Transformer, strings: Batch) -> dict[int, float]:
-    """Give what each head's result is on average: what stands in for it when it is silent."""
-    return dict(enumerate(results_of(model, strings).mean(dim=0).tolist()))
-
-
-def ablation_importance(
-    model: Transformer, strings: Batch, constants: Constants, silent: Sequence[int] = ()
-) -> Float[Tensor, "head"]:
-    """How much the mean loss grows when the head is silent, and one of the `constants` its result."""
-    results = _silence(results_of(model, strings), constants, silent)
-    loss = _losses(model, results, strings).mean()
-    losses = [_losses(model, _silence(results, constants, [head]), strings).mean() for head in constants]
-    return torch.stack(losses) - loss
-
-
-def horizon_importance(
-    model: Transformer, strings: Batch, constants: Constants, silent: Sequence[int] = ()
-) -> Float[Tensor, "head"]:
+def horizon_importance(model: Transformer, constants: Constants, silent: Sequence[int] = ()) -> Float[Tensor, "head"]:
     """How short the horizon gets when the head is silent, and one of the `constants` its result.
 
-    It is minus the horizon that is left, 0 if none is known.
+    It is minus the horizon that is left, 0 if none is known. Raises `ValueError` as `reduce_exactly` does.
     """
     gone = {head: constants[head] for head in silent}
     lengths = [
@@ -92,53 +76,26 @@ def horizon_importance(
     return -torch.tensor(lengths, dtype=torch.float64)
 
 
-def _silence(
-    results: Float[Tensor, "string head"], constants: Constants, silent: Sequence[int]
-) -> Float[Tensor, "string head"]:
-    results = results.clone()
-    for head in silent:
-        results[:, head] = constants[head]
-    return results
-
-
-def _losses(model: Transformer, results: Float[Tensor, "string head"], strings: Batch) -> Float[Tensor, "string"]:
-    """The loss for each string, from the heads' results on."""
-    logit = reducible_logit(model)
-    arrays = {name: torch.from_numpy(getattr(logit, name)) for name in "obFu"}
-    logits = replace(logit, **arrays).of_means(results, gelu)
-    return binary_cross_entropy_with_logits(logits, strings.labels.double(), reduction="none")
-
-
-MEASURES = {"ablation": ablation_importance, "horizon": horizon_importance}
-
-
-def random_importance(
-    model: Transformer, strings: Batch, constants: Constants, silent: Sequence[int] = ()
-) -> Float[Tensor, "head"]:
-    """The yardstick: numbers that know of the model its seed, and nothing of strings, constants or silent heads."""
+def random_importance(model: Transformer, constants: Constants, silent: Sequence[int] = ()) -> Float[Tensor, "head"]:
+    """The yardstick: numbers that know of the model its seed, and nothing of constants or silent heads."""
     return torch.rand(len(constants), generator=torch.Generator().manual_seed(model.seed), dtype=torch.float64)
 
 
 @one_thread()
-def prune(
-    model: Transformer, strings: Batch, importance: Importance, test_strings: Batch, constants: Constants | None = None
-) -> Pruning:
+def prune(model: Transformer, strings: Batch, importance: Importance, test_strings: Batch) -> Pruning:
     """Silence one head after another, the least important first, until one is left.
 
-    Importance is measured anew after each. The results of silent heads are constants, their means over the strings if
-    nothing else is given. Raises `ValueError` as `reduce_exactly` does, and for constants that are not those of all
-    heads.
+    Importance is measured anew after each. The results of silent heads are their means over the `strings`. Raises
+    `ValueError` as `reduce_exactly` does.
     """
-    constants = mean_results(model, strings) if constants is None else dict(sorted(constants.items()))
-    if [*constants] != [*range(model.config.num_attention_heads)]:
-        raise ValueError(f"constants for the heads {[*constants]}: expected one for each head of the model")
+    constants = mean_results(model, strings)
     silent, points = {}, []
     while True:
         left = errors_and_horizon(without_heads(model, silent), test_strings)
         points.append(CurvePoint(len(constants) - len(silent), *left))
         if len(silent) >= len(constants) - 1:
             return Pruning(silent, points)
-        measured = importance(model, strings, constants, [*silent])
+        measured = importance(model, constants, [*silent])
         least = min((head for head in constants if head not in silent), key=lambda head: measured[head].item())
         silent[least] = constants[least]
 
@@ -146,18 +103,18 @@ def prune(
 def prune_each(
     models: Sequence[Transformer],
     strings: Batch,
-    measures: Mapping[str, Importance],
+    orders: Mapping[str, Importance],
     test_strings: Batch,
     executor: Executor | None = None,
 ) -> dict[str, list[Pruning]]:
-    """Prune several models by several measures, as `prune` does; an executor is used as by `sweeps.sweep`."""
+    """Prune several models in several orders, as `prune` does; an executor is used as by `sweeps.sweep`."""
     tasks = {
         f"pruning of model {i} by {name}": (model, strings, importance, test_strings)
         for i, model in enumerate(models)
-        for name, importance in measures.items()
+        for name, importance in orders.items()
     }
     done = dict(tqdm(completed(prune, tasks, executor), total=len(tasks), unit="pruning"))
-    return {name: [done[f"pruning of model {i} by {name}"] for i in range(len(models))] for name in measures}
+    return {name: [done[f"pruning of model {i} by {name}"] for i in range(len(models))] for name in orders}
 
 
 @one_thread()

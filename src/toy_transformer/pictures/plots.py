@@ -375,32 +375,32 @@ def plot_leads(leads: Mapping[str, ArrayLike], axes: Sequence[Axes] | None = Non
     return tuple(axes)
 
 
-def plot_pruning(curves: Mapping[str, ArrayLike], axes: Sequence[Axes] | None = None) -> tuple[Axes, ...]:
-    """Draw what models are worth with fewer and fewer heads, a column an order.
+def plot_pruning(points: ArrayLike, random: ArrayLike, axes: Sequence[Axes] | None = None) -> tuple[Axes, ...]:
+    """Draw what models are worth with fewer and fewer heads: how many have made no test error so far, and horizons.
 
-    Above is how many models have made no test error so far; below are the horizons, each model a thin line, their
-    median a thick one. `curves` has, for each order, an array of shape (model, step, 3): heads left, test errors,
-    horizon.
+    `points` has shape (model, step, 3): heads left, test errors, horizon. Their horizons are thin lines, their median
+    is a thick one. `random` are those of the same models, if heads go in random order.
     """
     if axes is None:
-        axes = plt.subplots(2, len(curves), figsize=(2.7 * len(curves), 4.6), sharex=True, sharey="row")[1].ravel()
+        axes = plt.subplots(1, 2, figsize=(8.2, 3))[1]
+    left, horizons = np.asarray(points)[0, :, 0], np.asarray(points)[:, :, 2]
+    words = []
+    for order, line, each in (("by horizon", "o-", points), ("in random order", "o--", random)):
+        clean = (np.asarray(each)[:, :, 1].cumsum(axis=1) == 0).sum(axis=0)
+        axes[0].plot(left, clean, line, color=INK, markersize=3, label=order)
+        words.append(f"{order}, heads left and models without a test error so far: {_pairs(left, clean)}.")
     axes[0].set(ylabel="models without\na test error so far")
-    axes[len(curves)].set(ylabel="horizon (letters)")
-    style, lengths = {"color": INK, "marker": "o", "markersize": 3}, []
-    for above, below, (order, each) in zip(axes, axes[len(curves) :], curves.items(), strict=False):
-        points = np.asarray(each)
-        heads, errors, horizons = points[0, :, 0], points[:, :, 1], points[:, :, 2]
-        clean, medians = (errors.cumsum(axis=1) == 0).sum(axis=0), np.median(horizons, axis=0)
-        above.plot(heads, clean, **style)
-        below.plot(heads, _on_log_axis(horizons.T), color=FAINT, linewidth=0.8)
-        below.plot(heads, _on_log_axis(medians), **style)
-        describe(above, f"{order}, heads left and models without a test error so far: {_pairs(heads, clean)}.")
-        describe(below, f"{order}, heads left and median horizon: {_pairs(heads, medians)}.")
-        above.set(title=order)
-        ticks = [n for n in heads if n % 4 == 0 or n in (heads.max(), 1)]
-        below.set(xlabel="heads left", xlim=(heads.max() + 0.5, 0.5), xticks=ticks)
-        lengths.extend(horizons.ravel())
-    _count_from_zero(axes[len(curves)], axes[len(curves)].yaxis, lengths)
+    axes[0].legend()
+    medians = np.median(horizons, axis=0)
+    axes[1].plot(left, _on_log_axis(horizons.T), color=FAINT, linewidth=0.8)
+    axes[1].plot(left, _on_log_axis(medians), "o-", color=INK, markersize=3)
+    axes[1].set(ylabel="horizon (letters)")
+    _count_from_zero(axes[1], axes[1].yaxis, horizons.ravel())
+    words.append(f"by horizon, heads left and median horizon: {_pairs(left, medians)}.")
+    ticks = [n for n in left if n % 4 == 0 or n in (left.max(), 1)]
+    for ax, each in zip(axes, (" ".join(words[:2]), words[2]), strict=True):
+        ax.set(xlabel="heads left", xlim=(left.max() + 0.5, 0.5), xticks=ticks)
+        describe(ax, each)
     return tuple(axes)
 
 
