@@ -5,6 +5,7 @@ import pickle
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
+from statistics import median
 from typing import NamedTuple
 
 from tqdm.auto import tqdm
@@ -38,11 +39,6 @@ class SweepRow(NamedTuple):
     @property
     def errors(self) -> int:
         return self.false_positives + self.false_negatives
-
-    @property
-    def lead(self) -> float:
-        """The smallest of those of the heads."""
-        return min(lead for _, lead in self.heads)
 
     @property
     def letters(self) -> str:
@@ -165,6 +161,11 @@ def outcomes(rows: Sequence[SweepRow]) -> dict[str, Share]:
     at_0 = sum(row.errors > 0 and row.horizon == 0 for row in rows)
     counts = {"clean": clean, "at 0": at_0, "other errors": len(rows) - clean - at_0}
     return {outcome: share(count, len(rows)) for outcome, count in counts.items()}
+
+
+def median_lead(rows: Sequence[SweepRow]) -> float:
+    """Give the median of the leads of all heads of all seeds."""
+    return median(lead for row in rows for _, lead in row.heads)
 
 
 def share(count: int, total: int) -> Share:
