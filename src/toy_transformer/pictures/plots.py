@@ -357,45 +357,42 @@ def plot_horizon_by_epoch(
     return describe(ax, f"Horizon by epoch, from epoch 1 on. {'. '.join(words)}.")
 
 
-def plot_leads(leads: Mapping[str, ArrayLike], axes: Sequence[Axes] | None = None) -> tuple[Axes, ...]:
-    """Draw how leads go on in training, from the step on in which they are plenty; each kind of training has a panel.
+def plot_leads(leads: Mapping[str, ArrayLike], ax: Axes | None = None) -> Axes:
+    """Draw how the median lead goes on in training, from the step on in which leads are plenty.
 
-    `leads` has an array of shape (head, step) for each kind. Each head is a thin line, their median a thick one.
+    `leads` has an array of shape (head, step) for each kind of training, whose line bears its name.
     """
-    if axes is None:
-        axes = plt.subplots(1, len(leads), figsize=(2.5 * len(leads), 3), sharex=True, sharey=True, squeeze=False)[1][0]
-    for ax, (kind, lines) in zip(axes, leads.items(), strict=True):
+    ax = ax or plt.subplots(figsize=(7, 3.2))[1]
+    words = []
+    for (kind, lines), style in zip(leads.items(), ["-", "--", "-.", ":"], strict=False):
         medians = np.median(lines, axis=0)
-        ax.plot(np.transpose(lines), color=INK, alpha=0.4, linewidth=0.8)
-        ax.plot(medians, color=INK, linewidth=2.5)
-        ax.set(title=kind.replace(", ", ",\n"), xlabel="steps from then on")
-        words = f"{kind}, {len(lines)} heads: median {medians[0]:.2f} at first"
-        describe(ax, f"{words}, {medians[-1]:.2f} after {len(medians) - 1} steps.")
-    axes[0].set(ylabel="lead", ylim=(0, None))
-    return tuple(axes)
+        ax.plot(medians, style, color=INK)
+        ax.annotate(kind, (len(medians) - 1, medians[-1]), (6, 0), textcoords="offset points", va="center")
+        ends = f"median {medians[0]:.2f} at first, {medians.max():.2f} at most"
+        words.append(f"{kind}, {len(lines)} heads: {ends}, {medians[-1]:.2f} after {len(medians) - 1} steps.")
+    ax.set(xlabel="steps from then on", ylabel="median lead")
+    return describe(ax, " ".join(words))
 
 
 def plot_pruning(points: ArrayLike, random: ArrayLike, axes: Sequence[Axes] | None = None) -> tuple[Axes, ...]:
-    """Draw what models are worth with fewer and fewer heads: how many have made no test error so far, and horizons.
+    """Draw how many models have made no test error so far, with fewer and fewer heads, and their median horizon.
 
-    `points` has shape (model, step, 3): heads left, test errors, horizon. Their horizons are thin lines, their median
-    is a thick one. `random` are those of the same models, if heads go in random order.
+    `points` has shape (model, step, 3): heads left, test errors, horizon. `random` are those of the same models, if
+    heads go in random order.
     """
     if axes is None:
         axes = plt.subplots(1, 2, figsize=(8.2, 3))[1]
-    left, horizons = np.asarray(points)[0, :, 0], np.asarray(points)[:, :, 2]
-    words = []
+    left, words = np.asarray(points)[0, :, 0], []
     for order, line, each in (("by horizon", "o-", points), ("in random order", "o--", random)):
         clean = (np.asarray(each)[:, :, 1].cumsum(axis=1) == 0).sum(axis=0)
         axes[0].plot(left, clean, line, color=INK, markersize=3, label=order)
         words.append(f"{order}, heads left and models without a test error so far: {_pairs(left, clean)}.")
     axes[0].set(ylabel="models without\na test error so far")
     axes[0].legend()
-    medians = np.median(horizons, axis=0)
-    axes[1].plot(left, _on_log_axis(horizons.T), color=FAINT, linewidth=0.8)
+    medians = np.median(np.asarray(points)[:, :, 2], axis=0)
     axes[1].plot(left, _on_log_axis(medians), "o-", color=INK, markersize=3)
-    axes[1].set(ylabel="horizon (letters)")
-    _count_from_zero(axes[1], axes[1].yaxis, horizons.ravel())
+    axes[1].set(ylabel="median horizon (letters)")
+    _count_from_zero(axes[1], axes[1].yaxis, medians)
     words.append(f"by horizon, heads left and median horizon: {_pairs(left, medians)}.")
     ticks = [n for n in left if n % 4 == 0 or n in (left.max(), 1)]
     for ax, each in zip(axes, (" ".join(words[:2]), words[2]), strict=True):
