@@ -13,6 +13,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
+from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike
 
 TOKEN_STYLES = {
@@ -371,6 +372,7 @@ def plot_leads(leads: Mapping[str, ArrayLike], ax: Axes | None = None) -> Axes:
         ends = f"median {medians[0]:.2f} at first, {medians.max():.2f} at most"
         words.append(f"{kind}, {len(lines)} heads: {ends}, {medians[-1]:.2f} after {len(medians) - 1} steps.")
     ax.set(xlabel="steps from then on", ylabel="median lead")
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     return describe(ax, " ".join(words))
 
 

@@ -25,7 +25,7 @@ def describe_heads(model: Transformer) -> str:
 
 @one_thread()
 def overshoot(
-    experiment: Experiment, num_after: int = 50, plenty: float = 4.0, num_steps: int = 350
+    experiment: Experiment, num_after: int = 20, plenty: float = 4.0, num_steps: int = 300
 ) -> Float[np.ndarray, "head step"]:
     """Give the lead of each head of each training where it first is `plenty`, and after each of `num_after` steps more.
 
