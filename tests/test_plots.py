@@ -318,11 +318,12 @@ def test_a_wrong_answer_is_named(generalization_errors):
     assert "ab: logit 19.49, (" in words and "ab{100}: logit -1.97, wrong, (" in words
 
 
-def test_leads_are_drawn_as_their_median():
-    ax = plots.plot_leads({"small": [[4, 5], [4, 6], [5, 9]], "large": [[4, 8]]})
-    assert [line.get_ydata().tolist() for line in ax.lines] == [[4, 6], [4, 8]]
-    assert [text.get_text() for text in ax.texts] == ["small", "large"]
-    assert ax.words.endswith("large, 1 heads: median 4.00 at first, 8.00 at most, 8.00 after 1 steps.")
+def test_leads_have_a_panel_for_each_kind_with_a_line_for_each_head():
+    small, large = plots.plot_leads({"small": [[4, 5], [4, 6], [5, 9]], "large": [[4, 8]]})
+    *heads, median = small.lines
+    assert [line.get_ydata().tolist() for line in heads] == [[4, 5], [4, 6], [5, 9]]
+    assert median.get_ydata().tolist() == [4, 6]
+    assert large.words == "large, 1 heads: median 4.00 at first, 8.00 after 1 steps."
 
 
 def test_pruning_shows_how_many_models_err_and_the_median_horizon():

@@ -13,7 +13,6 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
-from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike
 
 TOKEN_STYLES = {
@@ -358,22 +357,22 @@ def plot_horizon_by_epoch(
     return describe(ax, f"Horizon by epoch, from epoch 1 on. {'. '.join(words)}.")
 
 
-def plot_leads(leads: Mapping[str, ArrayLike], ax: Axes | None = None) -> Axes:
-    """Draw how the median lead goes on in training, from the step on in which leads are plenty.
+def plot_leads(leads: Mapping[str, ArrayLike], axes: Sequence[Axes] | None = None) -> tuple[Axes, ...]:
+    """Draw how leads go on in training, from the step on in which they are plenty; each kind of training has a panel.
 
-    `leads` has an array of shape (head, step) for each kind of training, whose line bears its name.
+    `leads` has an array of shape (head, step) for each kind. Each head is a thin line, their median a thick one.
     """
-    ax = ax or plt.subplots(figsize=(7, 3.2))[1]
-    words = []
-    for (kind, lines), style in zip(leads.items(), ["-", "--", "-.", ":"], strict=False):
+    if axes is None:
+        axes = plt.subplots(1, len(leads), figsize=(2.5 * len(leads), 3), sharex=True, sharey=True, squeeze=False)[1][0]
+    for ax, (kind, lines) in zip(axes, leads.items(), strict=True):
         medians = np.median(lines, axis=0)
-        ax.plot(medians, style, color=INK)
-        ax.annotate(kind, (len(medians) - 1, medians[-1]), (6, 0), textcoords="offset points", va="center")
-        ends = f"median {medians[0]:.2f} at first, {medians.max():.2f} at most"
-        words.append(f"{kind}, {len(lines)} heads: {ends}, {medians[-1]:.2f} after {len(medians) - 1} steps.")
-    ax.set(xlabel="steps from then on", ylabel="median lead")
-    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-    return describe(ax, " ".join(words))
+        ax.plot(np.transpose(lines), color=INK, alpha=0.4, linewidth=0.8)
+        ax.plot(medians, color=INK, linewidth=2.5)
+        ax.set(title=kind.replace(", ", ",\n"), xlabel="steps from then on")
+        words = f"{kind}, {len(lines)} heads: median {medians[0]:.2f} at first"
+        describe(ax, f"{words}, {medians[-1]:.2f} after {len(medians) - 1} steps.")
+    axes[0].set(ylabel="lead", ylim=(0, None))
+    return tuple(axes)
 
 
 def plot_pruning(points: ArrayLike, random: ArrayLike, axes: Sequence[Axes] | None = None) -> tuple[Axes, ...]:
