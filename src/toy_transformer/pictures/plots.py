@@ -376,24 +376,26 @@ def plot_leads(leads: Mapping[str, ArrayLike], axes: Sequence[Axes] | None = Non
 
 
 def plot_pruning(points: ArrayLike, random: ArrayLike, axes: Sequence[Axes] | None = None) -> tuple[Axes, ...]:
-    """Draw how many models have made no test error so far, with fewer and fewer heads, and their median horizon.
+    """Draw what models are worth with fewer and fewer heads: how many have made no test error so far, and horizons.
 
-    `points` has shape (model, step, 3): heads left, test errors, horizon. `random` are those of the same models, if
-    heads go in random order.
+    `points` has shape (model, step, 3): heads left, test errors, horizon. Their horizons are thin lines, their median
+    is a thick one. `random` are those of the same models, if heads go in random order.
     """
     if axes is None:
         axes = plt.subplots(1, 2, figsize=(8.2, 3))[1]
-    left, words = np.asarray(points)[0, :, 0], []
+    left, horizons = np.asarray(points)[0, :, 0], np.asarray(points)[:, :, 2]
+    words = []
     for order, line, each in (("by horizon", "o-", points), ("in random order", "o--", random)):
         clean = (np.asarray(each)[:, :, 1].cumsum(axis=1) == 0).sum(axis=0)
         axes[0].plot(left, clean, line, color=INK, markersize=3, label=order)
         words.append(f"{order}, heads left and models without a test error so far: {_pairs(left, clean)}.")
     axes[0].set(ylabel="models without\na test error so far")
     axes[0].legend()
-    medians = np.median(np.asarray(points)[:, :, 2], axis=0)
+    medians = np.median(horizons, axis=0)
+    axes[1].plot(left, _on_log_axis(horizons.T), color=FAINT, linewidth=0.8)
     axes[1].plot(left, _on_log_axis(medians), "o-", color=INK, markersize=3)
-    axes[1].set(ylabel="median horizon (letters)")
-    _count_from_zero(axes[1], axes[1].yaxis, medians)
+    axes[1].set(ylabel="horizon (letters)")
+    _count_from_zero(axes[1], axes[1].yaxis, horizons.ravel())
     words.append(f"by horizon, heads left and median horizon: {_pairs(left, medians)}.")
     ticks = [n for n in left if n % 4 == 0 or n in (left.max(), 1)]
     for ax, each in zip(axes, (" ".join(words[:2]), words[2]), strict=True):
