@@ -269,7 +269,9 @@ def test_notebook_7():
     weaker = WHOLE | {"W_Q": [[-1, 0], [-1, 1]]}
     assert describe_heads(build(weaker)) == "b 9, a 30"
     assert horizon(build(weaker)) == pytest.approx(2 * math.exp(9), rel=0.01) and horizon(build(weaker)) < 40_000
-    assert shortest_wrong_string(build(WHOLE), MAX_LENGTH).length == pytest.approx(2 * math.exp(18), rel=0.01)
+    wrong = shortest_wrong_string(build(WHOLE), MAX_LENGTH)
+    assert wrong.length == pytest.approx(2 * math.exp(18), rel=0.01)
+    assert f"{build(WHOLE).trace([wrong.string]).means[0, 1, 0, 0]:.0e}" == "-1e-05"  # of head 1's attention, to `c`
     short = build(WHOLE | {"W_out": [[0, 0], [0, 0]]})
     assert all(
         answer == ("a" in string and "b" in string) for string, answer in zip(SETS, answers(short, *SETS), strict=True)
