@@ -216,7 +216,7 @@ def test_retraining_is_for_the_task_of_the_models():
 
 @pytest.mark.weekly
 def test_what_small_models_come_to(runs):
-    """What notebook 08 says of 256 models that are trained small, beside one that is trained large and pruned."""
+    """256 models that are trained small, beside one that is trained large and pruned."""
     without_decay = TrainingConfig(weight_decay=0.0)
     rows, free = (
         sweeps.sweep(ModelConfig(), range(256), training_config=rule) for rule in (TrainingConfig(), without_decay)

@@ -383,25 +383,25 @@ def plot_pruning(points: ArrayLike, random: ArrayLike, axes: Sequence[Axes] | No
     """
     if axes is None:
         axes = plt.subplots(1, 2, figsize=(8.2, 3))[1]
-    left, horizons = np.asarray(points)[0, :, 0], np.asarray(points)[:, :, 2]
-    words = []
+    errors, horizons = axes
+    left, lengths, words = np.asarray(points)[0, :, 0], np.asarray(points)[:, :, 2], []
     for order, line, each in (("by horizon", "o-", points), ("in random order", "o--", random)):
         clean = (np.asarray(each)[:, :, 1].cumsum(axis=1) == 0).sum(axis=0)
-        axes[0].plot(left, clean, line, color=INK, markersize=3, label=order)
+        errors.plot(left, clean, line, color=INK, markersize=3, label=order)
         words.append(f"{order}, heads left and models without a test error so far: {_pairs(left, clean)}.")
-    axes[0].set(ylabel="models without\na test error so far")
-    axes[0].legend()
-    medians = np.median(horizons, axis=0)
-    axes[1].plot(left, _on_log_axis(horizons.T), color=FAINT, linewidth=0.8)
-    axes[1].plot(left, _on_log_axis(medians), "o-", color=INK, markersize=3)
-    axes[1].set(ylabel="horizon (letters)")
-    _count_from_zero(axes[1], axes[1].yaxis, horizons.ravel())
-    words.append(f"by horizon, heads left and median horizon: {_pairs(left, medians)}.")
+    errors.set(ylabel="models without\na test error so far")
+    errors.legend()
+    describe(errors, " ".join(words))
+    medians = np.median(lengths, axis=0)
+    horizons.plot(left, _on_log_axis(lengths.T), color=FAINT, linewidth=0.8)
+    horizons.plot(left, _on_log_axis(medians), "o-", color=INK, markersize=3)
+    horizons.set(ylabel="horizon (letters)")
+    _count_from_zero(horizons, horizons.yaxis, lengths.ravel())
+    describe(horizons, f"by horizon, heads left and median horizon: {_pairs(left, medians)}.")
     ticks = [n for n in left if n % 4 == 0 or n in (left.max(), 1)]
-    for ax, each in zip(axes, (" ".join(words[:2]), words[2]), strict=True):
+    for ax in (errors, horizons):
         ax.set(xlabel="heads left", xlim=(left.max() + 0.5, 0.5), xticks=ticks)
-        describe(ax, each)
-    return tuple(axes)
+    return errors, horizons
 
 
 def _pairs(x: Sequence[float], y: Sequence[float]) -> str:
