@@ -4,6 +4,7 @@ import copy
 import math
 import re
 from collections.abc import Callable
+from itertools import combinations
 from pathlib import Path
 
 import nbformat
@@ -15,14 +16,14 @@ from torch.nn.functional import gelu
 
 from toy_transformer.data import concatenate
 from toy_transformer.editing.hand_written import scale_query
-from toy_transformer.editing.heads import Pruning, horizon_importance, prune
-from toy_transformer.editing.reduction import readings, squeeze, without_heads
+from toy_transformer.editing.heads import errors_and_horizon, keep_heads
+from toy_transformer.editing.reduction import readings, squeeze
 from toy_transformer.experiments import IDEAS, TEST_DATA, TRAINING_DATA, VALIDATION_DATA
 from toy_transformer.model import Transformer
 from toy_transformer.proofs.all_lengths import NotCertified, certify_all_lengths
 from toy_transformer.proofs.horizon import MAX_LENGTH, horizon, shortest_wrong_string
 from toy_transformer.proofs.logit import logit_of
-from toy_transformer.studies.leads import describe_heads
+from toy_transformer.studies.leads import describe_heads, leading_heads, looks_for
 from toy_transformer.weights import build, numbers_of
 
 NOTEBOOKS = Path(__file__).parent.parent / "notebooks"
@@ -216,50 +217,55 @@ def test_an_epoch_has_156_batches():
     assert len(list(next(TRAINING_DATA.epochs()))) == 156
 
 
-def test_pruning_in_notebook_7():
-    def curve(measure: str, of: str) -> dict[int, float]:
-        (pairs,) = re.findall(rf"{measure}, heads left and {of}: (.*?)\.(?: |$)", shown("07"), re.MULTILINE)
-        return {int(left): float(y.replace(",", "")) for left, y in (pair.split(", ") for pair in pairs.split("; "))}
-
-    for order, least in {"by horizon": 7, "in random order": 16}.items():
-        clean = curve(order, "models without a test error so far")
-        assert clean[least] == 8 > clean[least - 1]
-        assert (clean[2] == 5) == (order == "by horizon") and clean[1] == 0
-    assert clean[15] == 7
-    horizons = curve("by horizon", "median horizon")
-    assert 10 < max(horizons.values()) / horizons[16] < 15
-
-
 @pytest.fixture
-def pruned_by_horizon(runs) -> Callable[[int], tuple[Transformer, Pruning]]:
-    """Of notebook 7: a model with sixteen heads, and in which order they go."""
-    strings, test_strings = (concatenate(next(data.epochs())) for data in (VALIDATION_DATA, TEST_DATA))
+def two_heads(runs) -> Callable[[int], Transformer]:
+    """Of notebook 7: a model with sixteen heads, and then only the two with the largest leads."""
+    strings = concatenate(next(VALIDATION_DATA.epochs()))
 
-    def pruned(number: int) -> tuple[Transformer, Pruning]:
+    def pruned(number: int) -> Transformer:
         model = runs["increased_num_attention_heads"][number].model
-        return model, prune(model, strings, horizon_importance, test_strings)
+        return keep_heads(model, leading_heads(model), strings)
 
     return pruned
 
 
-def test_what_becomes_of_model_3_in_notebook_7(pruned_by_horizon):
-    model, pruning = pruned_by_horizon(3)
-    assert next(iter(pruning.silent)) == 2
-    two_heads = without_heads(model, pruning.down_to(2))
-    points = readings(two_heads, SETS)
+def test_most_heads_of_model_3_in_notebook_7_have_lost_their_letter(runs):
+    model = runs["increased_num_attention_heads"][3].model
+    assert math.exp(10.3) == pytest.approx(30_000, rel=0.02)
+    assert [head for head, (_, lead) in enumerate(looks_for(model)) if lead > 10.3] == [5, 7, 8, 10]
+    of_a_and_b = model.trace(["abc{30000}"]).attention_weights[0, :, 0, 1:3].amax(dim=1)
+    assert (of_a_and_b < 0.5).sum() == 11
+    assert leading_heads(model) == [8, 7]
+
+
+def test_what_becomes_of_model_3_in_notebook_7(two_heads):
+    points = readings(two_heads(3), SETS)
     normal = np.linalg.svd(points - points.mean(axis=0)).Vh[2]
     assert points @ normal == pytest.approx(points[0] @ normal)  # exactly in a plane, but not through the origin
     assert 0.5 < abs(points[0] @ normal) < 0.1 * np.linalg.norm(points, axis=1).max()
-    squeezed = squeeze(two_heads, 2)
+    squeezed = squeeze(two_heads(3), 2)
     assert numbers_of(squeezed)["W_out"][0][0] == pytest.approx(-2.497, abs=0.0005)
     assert squeezed.trace(["b"]).Q[0, :, 0, 0].tolist() == pytest.approx([4, 4], abs=0.1)
 
 
 @pytest.mark.parametrize("number", [0, 3, 4, 6, 7])
-def test_points_lie_nearly_in_a_plane_through_the_origin_in_notebook_7(pruned_by_horizon, number):
-    model, pruning = pruned_by_horizon(number)
-    singular = np.linalg.svd(readings(without_heads(model, pruning.down_to(2)), SETS)).S
+def test_points_lie_nearly_in_a_plane_through_the_origin_in_notebook_7(two_heads, number):
+    singular = np.linalg.svd(readings(two_heads(number), SETS)).S
     assert singular[2] < 0.03 * singular[0]
+
+
+@pytest.mark.weekly
+def test_no_other_two_heads_do_better_in_notebook_7(runs):
+    strings, test_strings = (concatenate(next(data.epochs())) for data in (VALIDATION_DATA, TEST_DATA))
+    best = []
+    for run in runs["increased_num_attention_heads"]:
+        horizons = {}
+        for pair in combinations(range(16), 2):
+            errors, length = errors_and_horizon(keep_heads(run.model, pair, strings), test_strings)
+            horizons |= {} if errors else {frozenset(pair): length}
+        leading = frozenset(leading_heads(run.model))
+        best.append(bool(horizons) and max(horizons.values()) / horizons[leading])
+    assert best == [1, 0, 0, 1, pytest.approx(1.3, abs=0.05), 0, 1, 1]
 
 
 def test_gelu_in_notebook_5():

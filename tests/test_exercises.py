@@ -25,6 +25,7 @@ BY_HAND = EXACT | {
     "W_in": [[0, 0], [0, 0]],
     "classifier": [[1, 1]],
 }
+WEAK = BY_HAND | {"W_Q": [[-10, 0], [0, -100]]}
 LARGE = ModelConfig(hidden_size=3, num_attention_heads=4)
 STRINGS = Batch(torch.tensor([[1, 0, 2], [2, 1, 0], [0, 3, 1], [1, 1, 4]]), torch.tensor([0, 1, 0, 1]))
 
@@ -54,7 +55,7 @@ RIGHT = [
     ("check_scores_shape", (7, 7), (7, 2)),
     ("check_admirer", [[1, 0], [2, 0]], ()),
     ("check_num_numbers", 78, (LARGE,)),
-    ("check_needed_head", 0, ("three heads", STRINGS)),
+    ("check_changed_number", BY_HAND, (WEAK, 10**9)),
     ("check_kept_heads", (1, 0), ("three heads", STRINGS, 2000)),
     ("check_kept_heads", {0, 1}, ("three heads", STRINGS, 2000)),
     ("check_kept_heads", torch.tensor([0, 1]), ("three heads", STRINGS, 2000)),
@@ -133,8 +134,10 @@ WRONG = [
     ("check_num_numbers", 72, (LARGE,), "CLS and PAD have embeddings, too"),
     ("check_num_numbers", 75, (LARGE,), "CLS and PAD have embeddings, too"),
     ("check_num_numbers", 70, (LARGE,), "W_O with a column"),
-    ("check_needed_head", 2, ("three heads", STRINGS), "the model is right up to 2,166 letters; another costs more"),
-    ("check_needed_head", 3, ("three heads", STRINGS), "expected a head, from 0 to 2"),
+    ("check_changed_number", WEAK, (WEAK, 100), "change one number: here 0 differ"),
+    ("check_changed_number", BY_HAND | {"b": [1, 1]}, (WEAK, 100), "change one number: here 2 differ"),
+    ("check_changed_number", BY_HAND | {"W_Q": [[-11, 0], [0, -100]]}, (WEAK, 10**9), "letters is wrong"),
+    ("check_changed_number", BY_HAND | {"W_Q": [0]}, (WEAK, 10**9), "expected finite numbers of shape (2, 2)"),
     ("check_kept_heads", (0, 2), ("three heads", STRINGS, 2000), "is wrong"),
     ("check_kept_heads", (0, 0), ("three heads", STRINGS, 2000), "expected two different heads from 0 to 2"),
     ("check_kept_heads", (0, 3), ("three heads", STRINGS, 2000), "expected two different heads from 0 to 2"),

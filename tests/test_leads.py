@@ -7,8 +7,9 @@ import torch
 
 from toy_transformer.experiments import TRAINING_DATA, Experiment, retrain
 from toy_transformer.model import Transformer
-from toy_transformer.studies.leads import describe_heads, looks_for, overshoot
+from toy_transformer.studies.leads import describe_heads, leading_heads, looks_for, overshoot
 from toy_transformer.training import TrainingConfig
+from toy_transformer.weights import build, numbers_of
 
 
 def test_what_the_heads_of_the_published_model_look_for(walkthrough):
@@ -16,6 +17,18 @@ def test_what_the_heads_of_the_published_model_look_for(walkthrough):
     assert (first, second) == ("a", "b")
     assert (lead, other_lead) == pytest.approx((7.24, 7.81), abs=0.006)
     assert describe_heads(walkthrough.model) == "a 7.2, b 7.8"
+
+
+def test_the_heads_with_the_largest_leads(walkthrough, runs):
+    assert leading_heads(walkthrough.model) == [0, 1]
+    model = runs["increased_num_attention_heads"][3].model
+    found = looks_for(model)
+    for head, letter in zip(leading_heads(model), "ab", strict=True):
+        assert found[head] == max((lead for lead in found if lead[0] == letter), key=lambda lead: lead[1])
+    numbers = numbers_of(walkthrough.model)
+    both_for_b = {name: [numbers[name][1]] * 2 for name in ("W_Q", "W_K")}
+    with pytest.raises(ValueError, match="no head looks for a$"):
+        leading_heads(build(numbers | both_for_b))
 
 
 def test_overshoot():

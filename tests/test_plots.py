@@ -326,20 +326,6 @@ def test_leads_have_a_panel_for_each_kind_with_a_line_for_each_head():
     assert large.words == "large, 1 heads: median 4.00 at first, 8.00 after 1 steps."
 
 
-def test_pruning_shows_how_many_models_err_and_the_horizon_of_each():
-    points = np.array([[[3, 0, 60], [2, 0, 90], [1, 7, 2]], [[3, 0, 20], [2, 4, 10], [1, 0, 0]]])
-    errors, horizons = plots.plot_pruning(points, points[:1])
-    # The second model errs with two heads, and not with one.
-    assert [line.get_ydata().tolist() for line in errors.lines] == [[2, 1, 0], [1, 1, 0]]
-    assert [text.get_text() for text in errors.get_legend().get_texts()] == ["by horizon", "in random order"]
-    *models, median = horizons.lines
-    np.testing.assert_array_equal(median.get_ydata(), [40, 50, 1])
-    for line, model in zip(models, points, strict=True):
-        np.testing.assert_array_equal(line.get_ydata(), np.maximum(model[:, 2], 0.3))
-    assert errors.words.startswith("by horizon, heads left and models without a test error so far: 3, 2; 2, 1; 1, 0.")
-    assert horizons.words == "by horizon, heads left and median horizon: 3, 40; 2, 50; 1, 1."
-
-
 @pytest.mark.parametrize(
     ("num_b", "num_boxes", "words"),
     [(1, 2, "1 to 9 a, 1 to 3,000 c; 10 to 2,000 a, 1 to 30 c"), (3, 0, ""), (0, 1, "1 to 9 a, 1 to 30 c")],

@@ -8,13 +8,14 @@ import torch
 
 from toy_transformer import experiments
 from toy_transformer.data import concatenate, from_counts
-from toy_transformer.editing.heads import errors_and_horizon, horizon_importance, prune
+from toy_transformer.editing.heads import errors_and_horizon, keep_heads
 from toy_transformer.editing.reduction import readers_of, readings, reduce_exactly, squeeze, without_heads
 from toy_transformer.model import ModelConfig, Transformer
 from toy_transformer.proofs.certificate import check_certificate
 from toy_transformer.proofs.horizon import certify, shortest_wrong_string
 from toy_transformer.proofs.logit import function_of
 from toy_transformer.studies import sweeps
+from toy_transformer.studies.leads import leading_heads
 from toy_transformer.task import Task
 from toy_transformer.training import TrainingConfig
 from toy_transformer.weights import build, numbers_of
@@ -230,6 +231,6 @@ def test_what_small_models_come_to(runs):
     strings, test_strings = (
         concatenate(next(data.epochs())) for data in (experiments.VALIDATION_DATA, experiments.TEST_DATA)
     )
-    pruning = prune(large[3].model, strings, horizon_importance, test_strings)
-    errors, length = errors_and_horizon(squeeze(without_heads(large[3].model, pruning.down_to(2)), 2), test_strings)
+    two_heads = keep_heads(large[3].model, leading_heads(large[3].model), strings)
+    errors, length = errors_and_horizon(squeeze(two_heads, 2), test_strings)
     assert errors == 0 and length > 50 * best.horizon

@@ -17,15 +17,14 @@ import torch
 
 from toy_transformer.data import Batch
 from toy_transformer.editing.hand_written import scale_query
-from toy_transformer.editing.heads import horizon_importance, mean_results
-from toy_transformer.editing.reduction import without_heads
+from toy_transformer.editing.heads import keep_heads
 from toy_transformer.evaluation import is_right
 from toy_transformer.model import ModelConfig, Transformer
 from toy_transformer.proofs.all_lengths import certify_all_lengths
 from toy_transformer.proofs.horizon import Undecidable, Unfinished, horizon, shortest_wrong_string
 from toy_transformer.studies.sweeps import SweepRow, outcomes
 from toy_transformer.task import Tokenizer, brief
-from toy_transformer.weights import build
+from toy_transformer.weights import build, numbers_of
 
 OPEN = "Not answered yet: put your answer in place of None and run the cell again."
 
@@ -341,14 +340,14 @@ def check_num_numbers(number: int, config: ModelConfig) -> str | None:
 
 
 @_check
-def check_needed_head(head: int, model: Transformer, strings: Batch) -> str | None:
-    """Notebook 07: which head, when silent, makes the horizon shortest?"""
-    importance = horizon_importance(model, mean_results(model, strings))
-    if head not in range(len(importance)):
-        raise ValueError(f"expected a head, from 0 to {len(importance) - 1}")
-    if importance[head] == importance.max():
-        return None
-    return f"without head {head} the model is right up to {-int(importance[head]):,} letters; another costs more."
+def check_changed_number(numbers: Mapping[str, Sequence], others: Mapping[str, Sequence], length: int) -> str | None:
+    """Notebook 07: `numbers` that are the `others` but for one, and right about every string up to a length."""
+    answer, before = (numbers_of(build(each)) for each in (numbers, others))
+    changed = sum(np.sum(np.not_equal(answer[name], before[name])) for name in before)
+    if changed != 1:
+        return f"change one number: here {changed} differ."
+    wrong = shortest_wrong_string(build(numbers), length)
+    return None if wrong is None else f"with this number, {wrong.string} of {wrong.length:,} letters is wrong."
 
 
 @_check
@@ -357,9 +356,7 @@ def check_kept_heads(heads: Collection[int], model: Transformer, strings: Batch,
     num_heads = model.config.num_attention_heads
     if len(heads) != 2 or len(set(heads)) != 2 or not set(heads) <= set(range(num_heads)):
         raise ValueError(f"expected two different heads from 0 to {num_heads - 1}, such as (0, 1)")
-    means = mean_results(model, strings)
-    pruned = without_heads(model, {head: means[head] for head in means if head not in heads})
-    wrong = shortest_wrong_string(pruned, length)
+    wrong = shortest_wrong_string(keep_heads(model, heads, strings), length)
     return None if wrong is None else f"with these two alone, {wrong.string} of {wrong.length:,} letters is wrong."
 
 

@@ -375,39 +375,6 @@ def plot_leads(leads: Mapping[str, ArrayLike], axes: Sequence[Axes] | None = Non
     return tuple(axes)
 
 
-def plot_pruning(points: ArrayLike, random: ArrayLike, axes: Sequence[Axes] | None = None) -> tuple[Axes, ...]:
-    """Draw what models are worth with fewer and fewer heads: how many have made no test error so far, and horizons.
-
-    `points` has shape (model, step, 3): heads left, test errors, horizon. Their horizons are thin lines, their median
-    is a thick one. `random` are those of the same models, if heads go in random order.
-    """
-    if axes is None:
-        axes = plt.subplots(1, 2, figsize=(8.2, 3))[1]
-    errors, horizons = axes
-    left, lengths, words = np.asarray(points)[0, :, 0], np.asarray(points)[:, :, 2], []
-    for order, line, each in (("by horizon", "o-", points), ("in random order", "o--", random)):
-        clean = (np.asarray(each)[:, :, 1].cumsum(axis=1) == 0).sum(axis=0)
-        errors.plot(left, clean, line, color=INK, markersize=3, label=order)
-        words.append(f"{order}, heads left and models without a test error so far: {_pairs(left, clean)}.")
-    errors.set(ylabel="models without\na test error so far")
-    errors.legend()
-    describe(errors, " ".join(words))
-    medians = np.median(lengths, axis=0)
-    horizons.plot(left, _on_log_axis(lengths.T), color=FAINT, linewidth=0.8)
-    horizons.plot(left, _on_log_axis(medians), "o-", color=INK, markersize=3)
-    horizons.set(ylabel="horizon (letters)")
-    _count_from_zero(horizons, horizons.yaxis, lengths.ravel())
-    describe(horizons, f"by horizon, heads left and median horizon: {_pairs(left, medians)}.")
-    ticks = [n for n in left if n % 4 == 0 or n in (left.max(), 1)]
-    for ax in (errors, horizons):
-        ax.set(xlabel="heads left", xlim=(left.max() + 0.5, 0.5), xticks=ticks)
-    return errors, horizons
-
-
-def _pairs(x: Sequence[float], y: Sequence[float]) -> str:
-    return "; ".join(f"{one}, {other:,.9g}" for one, other in zip(x, y, strict=True))
-
-
 def _on_log_axis(lengths: ArrayLike) -> np.ndarray:
     """Lengths as they are drawn: 0 has a place of its own, left of 1."""
     return np.maximum(lengths, 0.3)

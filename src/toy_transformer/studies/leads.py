@@ -18,6 +18,18 @@ def looks_for(model: Transformer) -> list[tuple[str, float]]:
     return [(letters[letter], (high - low).item()) for (letter, _), (high, low) in zip(found, best, strict=True)]
 
 
+def leading_heads(model: Transformer) -> list[int]:
+    """Give, for each required letter, which of the heads that look for it has the largest lead.
+
+    Raises `ValueError` if none looks for one of them.
+    """
+    found = looks_for(model)
+    leads = {letter: [lead if best == letter else 0.0 for best, lead in found] for letter in model.config.task.required}
+    if missing := [letter for letter, of_heads in leads.items() if not any(of_heads)]:
+        raise ValueError(f"no head looks for {' or '.join(missing)}")
+    return [of_heads.index(max(of_heads)) for of_heads in leads.values()]
+
+
 def describe_heads(model: Transformer) -> str:
     """Put into words what `looks_for` gives, such as "a 7.2, b 7.8"."""
     return ", ".join(f"{letter} {lead:.2g}" for letter, lead in looks_for(model))
