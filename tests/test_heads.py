@@ -1,7 +1,6 @@
 """Models with only some of their heads, and what they are worth."""
 
 import pytest
-import torch
 
 from toy_transformer import evaluation, experiments
 from toy_transformer.data import Batch, concatenate
