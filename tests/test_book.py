@@ -4,7 +4,6 @@ import copy
 import math
 import re
 from collections.abc import Callable
-from itertools import chain, islice
 from pathlib import Path
 
 import nbformat
@@ -12,9 +11,9 @@ import numpy as np
 import pytest
 import torch
 from scipy.optimize import linprog
-from torch.nn.functional import binary_cross_entropy_with_logits, gelu
+from torch.nn.functional import gelu
 
-from toy_transformer.data import concatenate, from_counts
+from toy_transformer.data import concatenate
 from toy_transformer.editing.hand_written import scale_query
 from toy_transformer.editing.heads import keep_heads
 from toy_transformer.editing.reduction import readings, squeeze
@@ -254,38 +253,6 @@ def test_what_becomes_of_model_3_in_notebook_7(two_heads):
 def test_points_lie_nearly_in_a_plane_through_the_origin_in_notebook_7(two_heads, number):
     singular = np.linalg.svd(readings(two_heads(number), SETS)).S
     assert singular[2] < 0.03 * singular[0]
-
-
-@pytest.mark.weekly
-def test_gradients_end_in_notebook_6():
-    """Of sixteen numbers: gradients of queries and keys, in parts of their usual size, after leads of 4."""
-    experiment, strings = (
-        IDEAS["increased_dimensionality"],
-        list(islice(chain.from_iterable(TRAINING_DATA.epochs()), 1100)),
-    )
-    rule, parts = experiment.training, []
-    for seed in experiment.seeds:
-        model = Transformer(experiment.model, seed)
-        queries_and_keys = [model.self_attention_block.W_Q.weight, model.self_attention_block.W_K.weight]
-        betas = (rule.beta1, 0.999)
-        adamw = torch.optim.AdamW(model.parameters(), rule.learning_rate, betas, weight_decay=rule.weight_decay)
-        of_seed, start = [], None
-        for step, batch in enumerate(strings, 1):
-            logits = model(*from_counts(batch.counts), num_queries=1).output_logits
-            loss = binary_cross_entropy_with_logits(logits, batch.labels.float())
-            adamw.zero_grad()
-            loss.backward()
-            adamw.step()
-            if start is None and min(lead for _, lead in looks_for(model)) >= 4:
-                start = step
-            if start is not None and step - start in (0, 10, 1000):
-                sizes = [(adamw.state[w]["exp_avg_sq"] / (1 - 0.999**step)).sqrt().mean() for w in queries_and_keys]
-                of_seed.append(
-                    [(w.grad.abs().mean() / usual).item() for w, usual in zip(queries_and_keys, sizes, strict=True)]
-                )
-        parts.append(of_seed)
-    at_4, soon, late = np.mean(parts, axis=(0, 2))
-    assert max(soon, late) < 0.01 < 0.1 < at_4
 
 
 def test_gelu_in_notebook_5():
