@@ -40,22 +40,14 @@ def test_overshoot():
     leads = torch.stack([scores[:, 2] - scores[:, 1] for scores in steps])
     first = [(of_head >= 3).nonzero()[0, 0] for of_head in leads.T]
     expected = [of_head[start : start + 11].tolist() for of_head, start in zip(leads.T, first, strict=True)]
-    followed = overshoot(Experiment(seeds=[5]), 10, 3, 200)
-    assert followed.leads.tolist() == [pytest.approx(each, rel=1e-3) for each in expected]
-    block, later = (run.model_at(step).self_attention_block for step in (first[1].item() + 4, first[1].item() + 5))
-    queries_and_keys = [torch.stack([b.W_Q.weight[1], b.W_K.weight[1]]) for b in (block, later)]
-    move = (queries_and_keys[1] - queries_and_keys[0]).abs().mean().item()
-    assert followed.moves.shape == (2, 10) and followed.moves[1, 4] == pytest.approx(move / 0.01, rel=1e-3)
+    assert overshoot(Experiment(seeds=[5]), 10, 3, 200).tolist() == [pytest.approx(each, rel=1e-3) for each in expected]
 
 
 def test_heads_whose_lead_is_plenty_in_time():
-    def shape(num_after: int, num_steps: int) -> tuple[int, int]:
-        return overshoot(Experiment(seeds=[5]), num_after, num_steps=num_steps).leads.shape
-
-    assert shape(0, 100) == (1, 1)  # head 0 gets there in step 101
-    assert shape(0, 101) == (2, 1)
-    assert shape(49, 150) == (2, 50)
-    assert shape(50, 150) == (1, 51)
+    assert overshoot(Experiment(seeds=[5]), 0, num_steps=100).shape == (1, 1)  # head 0 gets there in step 101
+    assert overshoot(Experiment(seeds=[5]), 0, num_steps=101).shape == (2, 1)
+    assert overshoot(Experiment(seeds=[5]), 49, num_steps=150).shape == (2, 50)
+    assert overshoot(Experiment(seeds=[5]), 50, num_steps=150).shape == (1, 51)
     with pytest.raises(ValueError, match="no head has a lead of 4.0 soon enough in 50 steps"):
         overshoot(Experiment(seeds=[5]), 0, num_steps=50)
 

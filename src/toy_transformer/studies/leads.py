@@ -2,12 +2,9 @@
 
 from dataclasses import replace
 from itertools import chain, islice
-from typing import NamedTuple
 
 import numpy as np
-import torch
 from jaxtyping import Float
-from torch import Tensor
 
 from toy_transformer.experiments import TRAINING_DATA, Experiment
 from toy_transformer.model import Transformer
@@ -38,44 +35,25 @@ def describe_heads(model: Transformer) -> str:
     return ", ".join(f"{letter} {lead:.2g}" for letter, lead in looks_for(model))
 
 
-class Overshoot(NamedTuple):
-    """What heads do from the step on in which their lead first is plenty.
-
-    `moves` says how far a number of the head's arrows of W_Q and W_K moves in each step, on average, in parts of the
-    learning rate.
-    """
-
-    leads: Float[np.ndarray, "head step_or_start"]
-    moves: Float[np.ndarray, "head step"]
-
-
 @one_thread()
-def overshoot(experiment: Experiment, num_after: int = 50, plenty: float = 4.0, num_steps: int = 350) -> Overshoot:
-    """Follow each head of each training from where its lead first is `plenty`, for `num_after` steps more.
+def overshoot(
+    experiment: Experiment, num_after: int = 20, plenty: float = 4.0, num_steps: int = 300
+) -> Float[np.ndarray, "head step"]:
+    """Give the lead of each head of each training where it first is `plenty`, and after each of `num_after` steps more.
 
     Those heads count whose lead gets there soon enough for that in `num_steps` steps. Raises `ValueError` if none
     does, and for less than one of `num_steps`, or more than the training may have.
     """
-    leads, moves = [], []
+    found = []
     for run in _train_by_step(experiment, num_steps):
-        models = [run.model_at(step) for step in range(num_steps + 1)]
-        of_heads = np.array([[lead for _, lead in looks_for(model)] for model in models])
-        numbers = torch.stack([_numbers_of_scores(model) for model in models])
-        sizes = numbers.diff(dim=0).abs().mean(dim=-1).numpy() / experiment.training.learning_rate
-        for lead, size in zip(of_heads.T, sizes.T, strict=True):
-            enough = lead[: num_steps + 1 - num_after] >= plenty
+        leads = np.array([[lead for _, lead in looks_for(run.model_at(step))] for step in range(num_steps + 1)])
+        for of_head in leads.T:
+            enough = of_head[: num_steps + 1 - num_after] >= plenty
             if enough.any():
-                start = enough.argmax()
-                leads.append(lead[start:][: num_after + 1])
-                moves.append(size[start:][:num_after])
-    if not leads:
+                found.append(of_head[enough.argmax() :][: num_after + 1])
+    if not found:
         raise ValueError(f"no head has a lead of {plenty} soon enough in {num_steps} steps")
-    return Overshoot(np.array(leads), np.array(moves))
-
-
-def _numbers_of_scores(model: Transformer) -> Float[Tensor, "head number"]:
-    block = model.self_attention_block
-    return torch.cat([block.W_Q.weight, block.W_K.weight], dim=1).detach()
+    return np.array(found)
 
 
 def _train_by_step(experiment: Experiment, num_steps: int) -> list[TrainedModel]:
