@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 
@@ -38,16 +39,22 @@ def test_overshoot():
     (run,) = retrain([Transformer(seed=5)], by_step, training)
     steps = [run.model_at(step).trace(["abc"]).attention_scores[0, :, 0, 1:].sort(dim=1).values for step in range(201)]
     leads = torch.stack([scores[:, 2] - scores[:, 1] for scores in steps])
-    first = [(of_head >= 3).nonzero()[0, 0] for of_head in leads.T]
-    expected = [of_head[start : start + 11].tolist() for of_head, start in zip(leads.T, first, strict=True)]
-    assert overshoot(Experiment(seeds=[5]), 10, 3, 200).tolist() == [pytest.approx(each, rel=1e-3) for each in expected]
+    there = [(of_head >= 3).nonzero()[0, 0] for of_head in leads.T]
+    expected = [
+        [of_head[step] - of_head[step - 1], of_head[step + 10] - of_head[step]]
+        for of_head, step in zip(leads.T, there, strict=True)
+    ]
+    assert overshoot(Experiment(seeds=[5]), 10, 3, 200) == pytest.approx(np.array(expected), rel=1e-2)
 
 
 def test_heads_whose_lead_is_plenty_in_time():
-    assert overshoot(Experiment(seeds=[5]), 0, num_steps=100).shape == (1, 1)  # head 0 gets there in step 101
-    assert overshoot(Experiment(seeds=[5]), 0, num_steps=101).shape == (2, 1)
-    assert overshoot(Experiment(seeds=[5]), 49, num_steps=150).shape == (2, 50)
-    assert overshoot(Experiment(seeds=[5]), 50, num_steps=150).shape == (1, 51)
+    def num_heads(num_after: int, num_steps: int) -> int:
+        return len(overshoot(Experiment(seeds=[5]), num_after, num_steps=num_steps))
+
+    assert num_heads(0, 100) == 1  # head 0 gets there in step 101
+    assert num_heads(0, 101) == 2
+    assert num_heads(49, 150) == 2
+    assert num_heads(50, 150) == 1
     with pytest.raises(ValueError, match="no head has a lead of 4.0 soon enough in 50 steps"):
         overshoot(Experiment(seeds=[5]), 0, num_steps=50)
 

@@ -357,22 +357,22 @@ def plot_horizon_by_epoch(
     return describe(ax, f"Horizon by epoch, from epoch 1 on. {'. '.join(words)}.")
 
 
-def plot_leads(leads: Mapping[str, ArrayLike], axes: Sequence[Axes] | None = None) -> tuple[Axes, ...]:
-    """Draw how leads go on in training, from the step on in which they are plenty; each kind of training has a panel.
+def plot_overshoot(rises: Mapping[str, ArrayLike], times: float, ax: Axes | None = None) -> Axes:
+    """Draw, for each head of each kind of training, by how much its lead rises in a step, and in those after it.
 
-    `leads` has an array of shape (head, step) for each kind. Each head is a thin line, their median a thick one.
+    `rises` has an array of shape (head, 2) for each kind. The dotted line is where the second is so many `times` the
+    first.
     """
-    if axes is None:
-        axes = plt.subplots(1, len(leads), figsize=(2.5 * len(leads), 3), sharex=True, sharey=True, squeeze=False)[1][0]
-    for ax, (kind, lines) in zip(axes, leads.items(), strict=True):
-        medians = np.median(lines, axis=0)
-        ax.plot(np.transpose(lines), color=INK, alpha=0.4, linewidth=0.8)
-        ax.plot(medians, color=INK, linewidth=2.5)
-        ax.set(title=kind.replace(", ", ",\n"), xlabel="steps from then on")
-        words = f"{kind}, {len(lines)} heads: median {medians[0]:.2f} at first"
-        describe(ax, f"{words}, {medians[-1]:.2f} after {len(medians) - 1} steps.")
-    axes[0].set(ylabel="lead", ylim=(0, None))
-    return tuple(axes)
+    ax = plt.subplots(figsize=(5.5, 3.5))[1] if ax is None else ax
+    ax.axline((0, 0), slope=times, color=INK, linestyle=":", linewidth=1, label=f"{times:g} times the last step")
+    styles, words = zip(("#0072B2", "#D55E00", "#009E73", "#555555"), "osD^", strict=True), []
+    for (kind, each), (color, marker) in zip(rises.items(), styles, strict=False):
+        first, later = np.transpose(each)
+        ax.plot(first, later, marker, color=color, markersize=5, alpha=0.8, label=kind)
+        words.append(f"{kind}, {len(first)} heads: median {np.median(first):.2f}, then {np.median(later):.2f}")
+    ax.set(xlabel="last step of the lead, on its way to 4", ylabel="then it goes on by")
+    ax.legend(loc="center left", bbox_to_anchor=(1, 0.5))
+    return describe(ax, f"By how much leads rise in their last step to 4, and in the next twenty. {'; '.join(words)}.")
 
 
 def _on_log_axis(lengths: ArrayLike) -> np.ndarray:

@@ -38,19 +38,21 @@ def describe_heads(model: Transformer) -> str:
 @one_thread()
 def overshoot(
     experiment: Experiment, num_after: int = 20, plenty: float = 4.0, num_steps: int = 300
-) -> Float[np.ndarray, "head step"]:
-    """Give the lead of each head of each training where it first is `plenty`, and after each of `num_after` steps more.
+) -> Float[np.ndarray, "head 2"]:
+    """Give, for each head of each training, by how much its lead rises in the step in which it gets to `plenty`.
 
-    Those heads count whose lead gets there soon enough for that in `num_steps` steps. Raises `ValueError` if none
-    does, and for less than one of `num_steps`, or more than the training may have.
+    And then, by how much more in the next `num_after` steps. Those heads count whose lead gets there soon enough for
+    that in `num_steps` steps. Raises `ValueError` if none does, and for less than one of `num_steps`, or more than the
+    training may have.
     """
     found = []
     for run in _train_by_step(experiment, num_steps):
         leads = np.array([[lead for _, lead in looks_for(run.model_at(step))] for step in range(num_steps + 1)])
         for of_head in leads.T:
-            enough = of_head[: num_steps + 1 - num_after] >= plenty
+            enough = of_head[1 : num_steps + 1 - num_after] >= plenty
             if enough.any():
-                found.append(of_head[enough.argmax() :][: num_after + 1])
+                there = 1 + enough.argmax()
+                found.append([of_head[there] - of_head[there - 1], of_head[there + num_after] - of_head[there]])
     if not found:
         raise ValueError(f"no head has a lead of {plenty} soon enough in {num_steps} steps")
     return np.array(found)
