@@ -22,7 +22,7 @@ from toy_transformer.model import Transformer
 from toy_transformer.proofs.all_lengths import NotCertified, certify_all_lengths
 from toy_transformer.proofs.horizon import MAX_LENGTH, horizon, shortest_wrong_string
 from toy_transformer.proofs.logit import logit_of
-from toy_transformer.studies.leads import describe_heads, leading_heads, looks_for, train_by_step
+from toy_transformer.studies.leads import describe_heads, leading_heads, looks_for
 from toy_transformer.weights import build, numbers_of
 
 NOTEBOOKS = Path(__file__).parent.parent / "notebooks"
@@ -214,18 +214,6 @@ def test_whether_head_0_takes_b_or_c_in_notebook_5(good):
 
 def test_an_epoch_has_156_batches():
     assert len(list(next(TRAINING_DATA.epochs()))) == 156
-
-
-def test_leads_that_go_far_take_larger_steps_in_notebook_6():
-    steps = {True: [], False: []}
-    for run in train_by_step(IDEAS["all_initializations"], 340):
-        leads = np.array([[lead for _, lead in looks_for(run.model_at(step))] for step in range(341)])
-        for of_head in leads.T:
-            if (there := (of_head >= 4).argmax()) and there <= 300:
-                steps[bool(of_head[there + 40] > 8)].append(of_head[there] - of_head[there - 1])
-    assert [len(steps[far]) for far in (True, False)] == [5, 10]
-    assert steps[True] == pytest.approx([0.2] * 5, abs=0.08)
-    assert max(steps[False]) < 0.105
 
 
 @pytest.fixture

@@ -318,14 +318,15 @@ def test_a_wrong_answer_is_named(generalization_errors):
     assert "ab: logit 19.49, (" in words and "ab{100}: logit -1.97, wrong, (" in words
 
 
-def test_leads_have_a_point_for_each_head_and_a_bar_for_their_median():
-    ax = plots.plot_leads({"small": [4.5, 9, 6], "large": [8, 10]}, start=4)
-    start, *rows = [line.get_xdata() for line in ax.lines]
-    assert [list(line) for line in (start, *rows)] == [[4, 4], [4.5, 9, 6], [6, 6], [8, 10], [9, 9]]
-    assert [label.get_text() for label in ax.get_yticklabels()] == ["small", "large"]
-    assert ax.words == (
-        "From 4 on to: small, 3 heads: 4.5 to 9.0, median 6.0; large, 2 heads: 8.0 to 10.0, median 9.0."
-    )
+def test_overshoot_has_a_point_for_each_head():
+    ax = plots.plot_overshoot({"small": [[0.1, 1], [0.3, 2], [0.2, 9]], "large": [[0.4, 8]]}, times=8)
+    line, small, large = ax.lines
+    assert line.get_slope() == 8
+    assert (small.get_xdata().tolist(), small.get_ydata().tolist()) == ([0.1, 0.3, 0.2], [1, 2, 9])
+    assert (large.get_xdata().tolist(), large.get_ydata().tolist()) == ([0.4], [8])
+    texts = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert texts == ["8 times the last step", "small", "large"]
+    assert ax.words.endswith("small, 3 heads: median 0.20, then 2.00; large, 1 heads: median 0.40, then 8.00.")
 
 
 @pytest.mark.parametrize(

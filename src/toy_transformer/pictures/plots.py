@@ -357,22 +357,22 @@ def plot_horizon_by_epoch(
     return describe(ax, f"Horizon by epoch, from epoch 1 on. {'. '.join(words)}.")
 
 
-def plot_leads(leads: Mapping[str, ArrayLike], start: float, ax: Axes | None = None) -> Axes:
-    """Draw the lead of each head as a point, in a row for each kind of training, with a bar at the median.
+def plot_overshoot(rises: Mapping[str, ArrayLike], times: float, ax: Axes | None = None) -> Axes:
+    """Draw, for each head of each kind of training, by how much its lead rises in a step, and in those after it.
 
-    The dotted line is at `start`. How high a point lies in its row means nothing.
+    `rises` has an array of shape (head, 2) for each kind. The dotted line is where the second is so many `times` the
+    first.
     """
-    ax = plt.subplots(figsize=(7, 0.6 * len(leads) + 0.6))[1] if ax is None else ax
-    ax.axvline(start, color=INK, linestyle=":", linewidth=1)
-    words = []
-    for row, (kind, each) in enumerate(leads.items()):
-        ax.plot(each, row + np.linspace(-0.25, 0.25, len(each)), "o", color=INK, markersize=4)
-        median = np.median(each)
-        ax.plot([median] * 2, [row - 0.4, row + 0.4], color=HEAD_COLORS[0], linewidth=3, zorder=0)
-        words.append(f"{kind}, {len(each)} heads: {min(each):.1f} to {max(each):.1f}, median {median:.1f}")
-    ax.set(xlabel="lead", xlim=(0, None), yticks=range(len(leads)), yticklabels=list(leads))
-    ax.invert_yaxis()
-    return describe(ax, f"From {start:g} on to: {'; '.join(words)}.")
+    ax = plt.subplots(figsize=(5.5, 3.5))[1] if ax is None else ax
+    ax.axline((0, 0), slope=times, color=INK, linestyle=":", linewidth=1, label=f"{times:g} times the last step")
+    styles, words = zip(("#0072B2", "#D55E00", "#009E73", "#555555"), "osD^", strict=True), []
+    for (kind, each), (color, marker) in zip(rises.items(), styles, strict=False):
+        first, later = np.transpose(each)
+        ax.plot(first, later, marker, color=color, markersize=5, alpha=0.8, label=kind)
+        words.append(f"{kind}, {len(first)} heads: median {np.median(first):.2f}, then {np.median(later):.2f}")
+    ax.set(xlabel="last step of the lead, on its way to 4", ylabel="then it goes on by")
+    ax.legend(loc="center left", bbox_to_anchor=(1, 0.5))
+    return describe(ax, f"By how much leads rise in their last step to 4, and in the next twenty. {'; '.join(words)}.")
 
 
 def _on_log_axis(lengths: ArrayLike) -> np.ndarray:
