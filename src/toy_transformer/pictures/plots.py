@@ -360,18 +360,18 @@ def plot_horizon_by_epoch(
 def plot_overshoot(rises: Mapping[str, ArrayLike], times: float, ax: Axes | None = None) -> Axes:
     """Draw, for each head of each kind of training, by how much its lead rises in a step, and in those after it.
 
-    `rises` has an array of shape (head, 2) for each kind, of which there are at most three. The dotted line is where
-    the second is so many `times` the first.
+    `rises` has an array of shape (head, 2) for each kind. The dotted line is where the second is so many `times` the
+    first.
     """
     ax = plt.subplots(figsize=(5.5, 3.5))[1] if ax is None else ax
     ax.axline((0, 0), slope=times, color=INK, linestyle=":", linewidth=1, label=f"{times:g} times the last step")
-    styles, words = zip(("#0072B2", "#D55E00", "#009E73"), "osD", strict=True), []
-    for (kind, each), (color, marker) in zip(rises.items(), styles, strict=False):
+    words = []
+    for (kind, each), marker, color in zip(rises.items(), cycle("os^"), cycle(("white", FAINT, INK)), strict=False):
         first, later = np.transpose(each)
-        ax.plot(first, later, marker, color=color, markersize=5, alpha=0.8, label=kind)
+        ax.plot(first, later, marker, color=color, markeredgecolor=INK, markersize=5, label=kind)
         ends = f"last steps of {first.min():.2f} to {first.max():.2f}"
         words.append(f"{kind}, {len(first)} heads: {ends}, then {np.median(later / first):.0f} times as much (median)")
-    ax.set(xlabel="last step of the lead, on its way to 4", ylabel="then it goes on by")
+    ax.set(xlabel="rise of the lead in its last step", ylabel="then it goes on by")
     ax.legend(loc="center left", bbox_to_anchor=(1, 0.5))
     return describe(ax, f"How leads rise in the last step and then. {'; '.join(words)}.")
 
