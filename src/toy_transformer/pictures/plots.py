@@ -369,11 +369,10 @@ def plot_overshoot(rises: Mapping[str, ArrayLike], times: float, ax: Axes | None
     for (kind, each), marker, color in zip(rises.items(), cycle("os^"), cycle(("white", FAINT, INK)), strict=False):
         first, later = np.transpose(each)
         ax.plot(first, later, marker, color=color, markeredgecolor=INK, markersize=5, label=kind)
-        ends = f"last steps of {first.min():.2f} to {first.max():.2f}"
-        words.append(f"{kind}, {len(first)} heads: {ends}, then {np.median(later / first):.0f} times as much (median)")
+        words.append(f"{kind}, {len(first)} heads: median {np.median(first):.2f}, then {np.median(later):.2f}")
     ax.set(xlabel="rise of the lead in its last step", ylabel="then it goes on by")
     ax.legend(loc="center left", bbox_to_anchor=(1, 0.5))
-    return describe(ax, f"How leads rise in the last step and then. {'; '.join(words)}.")
+    return describe(ax, f"By how much leads rise in their last step, and then. {'; '.join(words)}.")
 
 
 def _on_log_axis(lengths: ArrayLike) -> np.ndarray:
