@@ -22,7 +22,7 @@ from toy_transformer.model import Transformer
 from toy_transformer.proofs.all_lengths import NotCertified, certify_all_lengths
 from toy_transformer.proofs.horizon import MAX_LENGTH, horizon, shortest_wrong_string
 from toy_transformer.proofs.logit import logit_of
-from toy_transformer.studies.leads import describe_heads, leading_heads, looks_for
+from toy_transformer.studies.leads import describe_heads, leading_heads, looks_for, train_by_step
 from toy_transformer.weights import build, numbers_of
 
 NOTEBOOKS = Path(__file__).parent.parent / "notebooks"
@@ -214,6 +214,17 @@ def test_whether_head_0_takes_b_or_c_in_notebook_5(good):
 
 def test_an_epoch_has_156_batches():
     assert len(list(next(TRAINING_DATA.epochs()))) == 156
+
+
+@pytest.mark.parametrize(("name", "growth"), [("all_initializations", 1.3), ("increased_dimensionality", 1.0)])
+def test_how_cls_has_grown_when_leads_get_to_4_in_notebook_6(name, growth):
+    sums = []
+    for run in train_by_step(IDEAS[name], 300):
+        leads = np.array([[lead for _, lead in looks_for(run.model_at(step))] for step in range(301)])
+        there = [int((of_head >= 4).argmax()) for of_head in leads.T if (of_head >= 4).any()]
+        sums += [[run.model_at(step).embedding.weight[0].abs().sum().item() for step in (0, later)] for later in there]
+    at_start, then = np.mean(sums, axis=0)
+    assert then / at_start == pytest.approx(growth, abs=0.05)
 
 
 @pytest.fixture

@@ -46,7 +46,7 @@ def overshoot(
     training may have.
     """
     found = []
-    for run in _train_by_step(experiment, num_steps):
+    for run in train_by_step(experiment, num_steps):
         leads = np.array([[lead for _, lead in looks_for(run.model_at(step))] for step in range(num_steps + 1)])
         for of_head in leads.T:
             enough = of_head[1 : num_steps + 1 - num_after] >= plenty
@@ -58,8 +58,11 @@ def overshoot(
     return np.array(found)
 
 
-def _train_by_step(experiment: Experiment, num_steps: int) -> list[TrainedModel]:
-    """Train with one batch an epoch, so that the weights after each step are kept."""
+def train_by_step(experiment: Experiment, num_steps: int) -> list[TrainedModel]:
+    """Train an experiment for `num_steps` steps, as epochs of one batch, so that the weights after each are kept.
+
+    Raises `ValueError` for less than one step, or more than the training may have.
+    """
     most = experiment.training.max_epochs * TRAINING_DATA.epoch_size // TRAINING_DATA.batch_size
     if num_steps not in range(1, most + 1):
         raise ValueError(f"{num_steps} steps: expected 1 to {most}")
