@@ -38,6 +38,11 @@ def test_heads_that_are_not_kept_have_their_mean(models, strings):
         keep_heads(models[0], [2, 16], strings)
 
 
+def test_with_all_heads_silent_every_string_has_the_same_logit(models, strings):
+    first, *others = keep_heads(models[0], [], strings).trace(["a", "b", "ab", "abc{30000}"]).output_logits.tolist()
+    assert others == pytest.approx([first] * 3)
+
+
 def test_means_are_those_of_the_traces(models, strings):
     some = Batch(strings.counts[:3], strings.labels[:3])
     written = ["".join(n * letter for letter, n in zip("abc", counts, strict=True)) for counts in some.counts.int()]

@@ -342,11 +342,12 @@ def check_num_numbers(number: int, config: ModelConfig) -> str | None:
 @_check
 def check_changed_number(numbers: Mapping[str, Sequence], others: Mapping[str, Sequence], length: int) -> str | None:
     """Notebook 07: `numbers` that are the `others` but for one, and right about every string up to a length."""
-    answer, before = (numbers_of(build(each)) for each in (numbers, others))
+    model = build(numbers)
+    answer, before = numbers_of(model), numbers_of(build(others))
     changed = sum(np.sum(np.not_equal(answer[name], before[name])) for name in before)
     if changed != 1:
         return f"change one number: here {changed} differ."
-    wrong = shortest_wrong_string(build(numbers), length)
+    wrong = shortest_wrong_string(model, length)
     return None if wrong is None else f"with this number, {wrong.string} of {wrong.length:,} letters is wrong."
 
 

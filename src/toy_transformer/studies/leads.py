@@ -23,11 +23,13 @@ def leading_heads(model: Transformer) -> list[int]:
 
     Raises `ValueError` if none looks for one of them.
     """
-    found = looks_for(model)
-    leads = {letter: [lead if best == letter else 0.0 for best, lead in found] for letter in model.config.task.required}
-    if missing := [letter for letter, of_heads in leads.items() if not any(of_heads)]:
-        raise ValueError(f"no head looks for {' or '.join(missing)}")
-    return [of_heads.index(max(of_heads)) for of_heads in leads.values()]
+    found, heads = looks_for(model), []
+    for letter in model.config.task.required:
+        leads = {head: lead for head, (best, lead) in enumerate(found) if best == letter}
+        if not leads:
+            raise ValueError(f"no head looks for {letter}")
+        heads.append(max(leads, key=leads.__getitem__))
+    return heads
 
 
 def describe_heads(model: Transformer) -> str:
@@ -39,11 +41,10 @@ def describe_heads(model: Transformer) -> str:
 def overshoot(
     experiment: Experiment, num_after: int = 20, plenty: float = 4.0, num_steps: int = 300
 ) -> Float[np.ndarray, "head 2"]:
-    """Give, for each head of each training, by how much its lead rises in the step in which it gets to `plenty`.
+    """Give how each head's lead rises in the step in which it gets to `plenty`, and how much more in `num_after` steps.
 
-    And then, by how much more in the next `num_after` steps. Those heads count whose lead gets there soon enough for
-    that in `num_steps` steps. Raises `ValueError` if none does, and for less than one of `num_steps`, or more than the
-    training may have.
+    Of all trainings, those heads count whose lead gets there soon enough for that in `num_steps` steps. Raises
+    `ValueError` if none does, and for less than one of `num_steps`, or more than the training may have.
     """
     found = []
     for run in train_by_step(experiment, num_steps):
