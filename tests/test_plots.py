@@ -318,17 +318,6 @@ def test_a_wrong_answer_is_named(generalization_errors):
     assert "ab: logit 19.49, (" in words and "ab{100}: logit -1.97, wrong, (" in words
 
 
-def test_overshoot_has_a_point_for_each_head():
-    ax = plots.plot_overshoot({"small": [[0.1, 1], [0.3, 2], [0.2, 9]], "large": [[0.4, 8]]}, times=8)
-    line, small, large = ax.lines
-    assert line.get_slope() == 8
-    assert (small.get_xdata().tolist(), small.get_ydata().tolist()) == ([0.1, 0.3, 0.2], [1, 2, 9])
-    assert (large.get_xdata().tolist(), large.get_ydata().tolist()) == ([0.4], [8])
-    texts = [text.get_text() for text in ax.get_legend().get_texts()]
-    assert texts == ["8 times the last step", "small", "large"]
-    assert ax.words.endswith("small, 3 heads: median 0.20, then 2.00; large, 1 heads: median 0.40, then 8.00.")
-
-
 @pytest.mark.parametrize(
     ("num_b", "num_boxes", "words"),
     [(1, 2, "1 to 9 a, 1 to 3,000 c; 10 to 2,000 a, 1 to 30 c"), (3, 0, ""), (0, 1, "1 to 9 a, 1 to 30 c")],

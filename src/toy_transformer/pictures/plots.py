@@ -357,24 +357,6 @@ def plot_horizon_by_epoch(
     return describe(ax, f"Horizon by epoch, from epoch 1 on. {'. '.join(words)}.")
 
 
-def plot_overshoot(rises: Mapping[str, ArrayLike], times: float, ax: Axes | None = None) -> Axes:
-    """Draw, for each head of each kind of training, by how much its lead rises in a step, and in those after it.
-
-    `rises` has an array of shape (head, 2) for each kind. The dotted line is where the second is so many `times` the
-    first.
-    """
-    ax = plt.subplots(figsize=(5.5, 3.5))[1] if ax is None else ax
-    ax.axline((0, 0), slope=times, color=INK, linestyle=":", linewidth=1, label=f"{times:g} times the last step")
-    words = []
-    for (kind, each), marker, color in zip(rises.items(), cycle("os^"), cycle(("white", FAINT, INK)), strict=False):
-        first, later = np.transpose(each)
-        ax.plot(first, later, marker, color=color, markeredgecolor=INK, markersize=5, label=kind)
-        words.append(f"{kind}, {len(first)} heads: median {np.median(first):.2f}, then {np.median(later):.2f}")
-    ax.set(xlabel="rise of the lead in its last step", ylabel="then it goes on by")
-    ax.legend(loc="center left", bbox_to_anchor=(1, 0.5))
-    return describe(ax, f"By how much leads rise in their last step, and then. {'; '.join(words)}.")
-
-
 def _on_log_axis(lengths: ArrayLike) -> np.ndarray:
     """Lengths as they are drawn: 0 has a place of its own, left of 1."""
     return np.maximum(lengths, 0.3)

@@ -40,30 +40,26 @@ def describe_heads(model: Transformer) -> str:
 @one_thread()
 def overshoot(
     experiment: Experiment, num_after: int = 20, plenty: float = 4.0, num_steps: int = 300
-) -> Float[np.ndarray, "head 2"]:
-    """Give how each head's lead rises in the step in which it gets to `plenty`, and how much more in `num_after` steps.
+) -> Float[np.ndarray, "head"]:
+    """Give by how much each head's lead rises in the `num_after` steps after it has got to `plenty`.
 
     Of all trainings, those heads count whose lead gets there soon enough for that in `num_steps` steps. Raises
     `ValueError` if none does, and for less than one of `num_steps`, or more than the training may have.
     """
-    found = []
-    for run in train_by_step(experiment, num_steps):
+    rises = []
+    for run in _train_by_step(experiment, num_steps):
         leads = np.array([[lead for _, lead in looks_for(run.model_at(step))] for step in range(num_steps + 1)])
         for of_head in leads.T:
-            enough = of_head[1 : num_steps + 1 - num_after] >= plenty
-            if enough.any():
-                there = 1 + enough.argmax()
-                found.append([of_head[there] - of_head[there - 1], of_head[there + num_after] - of_head[there]])
-    if not found:
+            there = of_head[: num_steps + 1 - num_after] >= plenty
+            if there.any():
+                rises.append(of_head[there.argmax() + num_after] - of_head[there.argmax()])
+    if not rises:
         raise ValueError(f"no head has a lead of {plenty} soon enough in {num_steps} steps")
-    return np.array(found)
+    return np.array(rises)
 
 
-def train_by_step(experiment: Experiment, num_steps: int) -> list[TrainedModel]:
-    """Train an experiment for `num_steps` steps, as epochs of one batch, so that the weights after each are kept.
-
-    Raises `ValueError` for less than one step, or more than the training may have.
-    """
+def _train_by_step(experiment: Experiment, num_steps: int) -> list[TrainedModel]:
+    """Train an experiment for `num_steps` steps, as epochs of one batch, so that the weights after each are kept."""
     most = experiment.training.max_epochs * TRAINING_DATA.epoch_size // TRAINING_DATA.batch_size
     if num_steps not in range(1, most + 1):
         raise ValueError(f"{num_steps} steps: expected 1 to {most}")
