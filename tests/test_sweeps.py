@@ -247,6 +247,8 @@ def test_large_steps_and_momentum_help_in_notebook_6(monkeypatch):
     missing = {name: _summary(each)["other errors"] for name, each in rows.items()}
     for few, many in (("large", "usual"), ("sixteen", "large"), ("sixteen", "no momentum")):
         assert missing[few].high < missing[many].low
+    at_0 = [_summary(each)["at 0"] for each in rows.values()]
+    assert max(share.low for share in at_0) < min(share.high for share in at_0)
     leads = {name: sweeps.median_lead(each[:8]) for name, each in rows.items()}
     order = ("usual", "no momentum", "large", "sixteen")
     assert sorted(order, key=leads.__getitem__) == sorted(order, key=lambda name: -missing[name].count) == [*order]
