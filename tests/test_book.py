@@ -23,7 +23,6 @@ from toy_transformer.proofs.all_lengths import NotCertified, certify_all_lengths
 from toy_transformer.proofs.horizon import MAX_LENGTH, horizon, shortest_wrong_string
 from toy_transformer.proofs.logit import logit_of
 from toy_transformer.studies.leads import describe_heads, leading_heads, looks_for
-from toy_transformer.training import TrainingConfig
 from toy_transformer.weights import build, numbers_of
 
 NOTEBOOKS = Path(__file__).parent.parent / "notebooks"
@@ -221,10 +220,6 @@ def test_an_epoch_has_156_batches():
 def test_the_numbers_of_cls_at_the_start_in_notebook_6(name):
     starts = torch.cat([Transformer(IDEAS[name].model, seed).embedding.weight[0] for seed in range(1000)])
     assert starts.abs().mean().item() == pytest.approx(0.8, abs=0.05)
-
-
-def test_momentum_in_notebook_6():
-    assert TrainingConfig().beta1 == 0.9
 
 
 @pytest.fixture
